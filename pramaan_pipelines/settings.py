@@ -1,0 +1,80 @@
+"""Typed settings, read from the environment once.
+
+Promises: the names are those of the stories; a missing or wrong value raises `SettingsError` that
+names the variable and what to do.
+Never: reads anything at import, or shows a secret in `repr` or in an error.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, SecretStr, StringConstraints, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from pramaan_pipelines.errors import SettingsError
+
+HINT = (
+    "Run `pramaan up` for the embedded stack (it writes .env), "
+    "or set it as .env.example shows."
+)
+
+EnvironmentName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
+
+
+class Settings(BaseSettings):
+    """What the environment says. Field names are the variables' names in lower case."""
+
+    model_config = SettingsConfigDict(extra="ignore", frozen=True, hide_input_in_errors=True)
+
+    pramaan_environment: EnvironmentName = Field(description="suffix of every queue and bus name")
+    database_url: SecretStr = Field(description="Postgres as pramaan_app")
+    migration_database_url: SecretStr | None = Field(
+        default=None, description="Postgres as the owner; only `pramaan migrate` uses it"
+    )
+    document_ingestion_queue_url: str | None = None
+    document_registration_queue_url: str | None = None
+    framer_events_queue_url: str | None = None
+    event_bus_name: str | None = None
+    matter_frame_job_lease_seconds: int = Field(default=900, ge=1, le=86_400)
+    aws_region: str = "us-east-1"
+    aws_endpoint_url: str | None = None
+    pramaan_agent: Literal["stub"] = Field(
+        default="stub", description="which agent runtime the invoke reaches"
+    )
+
+    @classmethod
+    def load(cls) -> Self:
+        """Read the environment.
+
+        Raises:
+            SettingsError: a variable is missing or unusable; the text names each one.
+        """
+        try:
+            return cls()
+        except ValidationError as error:
+            raise SettingsError(_explain(error)) from None
+
+    def require(self, name: str) -> str:
+        """Return the setting `name`, which the caller cannot do without.
+
+        Raises:
+            SettingsError: it is not set.
+        """
+        value = getattr(self, name)
+        if not value:
+            raise SettingsError(f"{name.upper()} is not set. {HINT}")
+        return value.get_secret_value() if isinstance(value, SecretStr) else str(value)
+
+
+def missing_settings(environment: Mapping[str, str], names: Iterable[str]) -> list[str]:
+    """Return those of `names` that `environment` does not set, as they were given."""
+    return [name for name in names if not environment.get(name)]
+
+
+def _explain(error: ValidationError) -> str:
+    parts = []
+    for item in error.errors(include_input=False, include_context=False, include_url=False):
+        name = ".".join(str(part) for part in item["loc"]).upper()
+        problem = "is not set" if item["type"] == "missing" else f"is unusable: {item['msg']}"
+        parts.append(f"{name} {problem}.")
+    return " ".join([*parts, HINT])
