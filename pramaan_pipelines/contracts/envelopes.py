@@ -1,0 +1,252 @@
+"""The envelopes that cross the queues, and the one function that validates what arrives.
+
+Promises: HR-21, an envelope is validated where it is consumed; a refusal names the places of the
+errors and never a value; a trace context of any shape is carried on as "no parent".
+Never: raises anything but `EnvelopeRefusedError` for a hostile body, or lets an unknown field in.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any, Final, Literal
+from uuid import UUID
+
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
+
+from pramaan_pipelines.contracts.event_types import EventType
+from pramaan_pipelines.contracts.outcomes import RefusalReason
+from pramaan_pipelines.contracts.trace import TraceContext
+from pramaan_pipelines.errors import PramaanError
+
+MAX_BODY_BYTES: Final = 256 * 1024
+"""Both services take a message of this size everywhere."""
+
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+class EnvelopeRefusedError(PramaanError):
+    """A body is not an envelope of this contract.
+
+    Attributes:
+        reason: why, from the closed set.
+        places: where, as dotted field names, each with pydantic's error type; never a value.
+    """
+
+    def __init__(self, places: Sequence[str], reason: RefusalReason = RefusalReason.MALFORMED) -> None:
+        self.reason = reason
+        self.places = tuple(places)
+        super().__init__(
+            f"envelope refused ({reason}) at: {', '.join(self.places)}. Mend the producer, "
+            "then send the message again from the dead-letter queue."
+        )
+
+
+def _canonical_uuid(value: object) -> object:
+    if isinstance(value, UUID) or (isinstance(value, str) and _UUID.fullmatch(value)):
+        return value
+    raise ValueError("not a canonical lower-case UUID")
+
+
+CanonicalUUID = Annotated[UUID, BeforeValidator(_canonical_uuid)]
+Environment = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,30}$", strict=True)]
+
+
+def _timestamp(value: object) -> object:
+    # pydantic reads a bare number as epoch seconds; the contract says an RFC 3339 text.
+    if not isinstance(value, str | datetime):
+        raise ValueError("not a timestamp text")  # noqa: TRY004 - pydantic turns ValueError into a place
+    return value
+
+
+Timestamp = Annotated[AwareDatetime, BeforeValidator(_timestamp)]
+
+
+class _Envelope(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    event_id: CanonicalUUID
+    firm_id: CanonicalUUID
+    occurred_at: Timestamp
+    traceparent: str | None = None
+    tracestate: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _keep_only_a_valid_trace(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        trace = TraceContext.of(data.get("traceparent"), data.get("tracestate"))
+        return {**data, **trace._asdict()}
+
+    @property
+    def trace(self) -> TraceContext:
+        """The trace context that travels with the envelope."""
+        return TraceContext(self.traceparent, self.tracestate)
+
+
+class DocumentEnvelope(_Envelope):
+    """The pointer envelope of both batons: which document, of which firm, and the trace."""
+
+    event_type: Literal[
+        EventType.DOCUMENT_INGEST_REQUESTED, EventType.DOCUMENT_REGISTRATION_REQUESTED
+    ]
+    document_id: CanonicalUUID
+
+
+def _exactly_int(value: object) -> object:
+    # True and 1.0 equal 1 in Python; in the contract they are other values.
+    if type(value) is not int:
+        raise ValueError("not an integer")
+    return value
+
+
+class MatterSubject(BaseModel):
+    """What a domain event is about."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    type: Literal["matter"]
+    id: CanonicalUUID
+
+
+class MatterCreated(_Envelope):
+    """`matter.created`, version 1."""
+
+    event_type: Literal[EventType.MATTER_CREATED]
+    schema_version: Annotated[Literal[1], BeforeValidator(_exactly_int)]
+    environment: Environment
+    subject: MatterSubject
+
+    @property
+    def matter_id(self) -> UUID:
+        """The matter that was created."""
+        return self.subject.id
+
+
+class BusDelivery(BaseModel):
+    """EventBridge's wrapper around an envelope; its own fields but two are of no use here.
+
+    Source: https://docs.aws.amazon.com/eventbridge/latest/ref/overiew-event-structure.html
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
+
+    detail_type: Annotated[Literal[EventType.MATTER_CREATED], Field(alias="detail-type")]
+    detail: MatterCreated
+
+
+def parse_matter_created(body: str) -> MatterCreated:
+    """Return the envelope in `body`, with EventBridge's wrapper removed (gate 1, HR-21).
+
+    Args:
+        body: the text of one SQS message, at most 256 KiB of UTF-8.
+
+    Raises:
+        EnvelopeRefusedError: with the places of the errors.
+    """
+    value = _load_object(body)
+    try:
+        if "detail-type" in value:
+            return BusDelivery.model_validate(value).detail
+        return MatterCreated.model_validate(value)
+    except ValidationError as error:
+        raise EnvelopeRefusedError(_places(error)) from None
+
+
+def pointer_body(body: str) -> str:
+    """Return `body` cut down to what may be stored: the pointer fields that are valid.
+
+    Everything else is replaced by a mark, so that `parse_matter_created` refuses the result at the
+    same places, and nothing that a stranger wrote reaches run config. For a valid body the result
+    parses to the same envelope.
+
+    Args:
+        body: the text of one SQS message, of any shape.
+    """
+    try:
+        value = _load_object(body)
+    except EnvelopeRefusedError as refused:
+        return f"<refused: {', '.join(refused.places)}>"
+    model = BusDelivery if "detail-type" in value else MatterCreated
+    bad: set[tuple[int | str, ...]] = set()
+    try:
+        model.model_validate(value)
+    except ValidationError as error:
+        bad = {item["loc"] for item in error.errors(include_input=False, include_context=False)}
+    return json.dumps(_pointers(model, value, (), bad))
+
+
+def _pointers(
+    model: type[BaseModel],
+    value: object,
+    at: tuple[int | str, ...],
+    bad: set[tuple[int | str, ...]],
+) -> object:
+    if not isinstance(value, dict):
+        return _REFUSED
+    kept: dict[str, object] = {}
+    for name, field in model.model_fields.items():
+        key, inner = field.alias or name, field.annotation
+        if key not in value:
+            continue
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            kept[key] = _pointers(inner, value[key], (*at, key), bad)
+        else:
+            kept[key] = _REFUSED if (*at, key) in bad else value[key]
+    if "traceparent" in kept or "tracestate" in kept:
+        trace = TraceContext.of(value.get("traceparent"), value.get("tracestate"))
+        kept |= {key: text for key, text in trace._asdict().items() if key in kept}
+    strangers = len(value.keys() - kept.keys())
+    if strangers and model.model_config.get("extra") == "forbid":
+        kept[_UNKNOWN] = strangers
+    return kept
+
+
+_REFUSED: Final = "<refused>"
+_UNKNOWN: Final = "<unknown>"
+
+
+def _places(error: ValidationError) -> list[str]:
+    places = []
+    for item in error.errors(include_input=False, include_context=False, include_url=False):
+        parts = [str(part) for part in item["loc"]]
+        if item["type"] == "extra_forbidden":
+            # The name of a field that nobody knows is the sender's text, not ours.
+            parts[-1] = _UNKNOWN
+        places.append(f"{'.'.join(parts)} ({item['type']})")
+    return sorted(set(places))
+
+
+def _load_object(body: str) -> dict[str, Any]:
+    if len(body) > MAX_BODY_BYTES or len(body.encode(errors="surrogatepass")) > MAX_BODY_BYTES:
+        raise EnvelopeRefusedError(["body (over 256 KiB)"])
+    try:
+        value = json.loads(body, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
+    except EnvelopeRefusedError:
+        raise
+    except (ValueError, RecursionError):
+        raise EnvelopeRefusedError(["body (not JSON)"]) from None
+    if not isinstance(value, dict):
+        raise EnvelopeRefusedError(["body (not an object)"])
+    return value
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise EnvelopeRefusedError(["body (duplicate keys)"])
+    return value
+
+
+def _no_constant(_: str) -> Any:
+    raise EnvelopeRefusedError(["body (NaN or Infinity)"])
