@@ -1,0 +1,146 @@
+"""Roles, schemas, and the application's tables where they are absent.
+
+In a real installation the application has made these already, and this revision leaves them as they
+are. Alone, the pipeline makes them in the form that the application gave them before the framer:
+revision 0005 then extends both in the same way.
+"""
+
+from pramaan_pipelines.store.ledger import LEDGER_TABLE, Ledger
+from pramaan_pipelines.store.roles import APP_ROLE, MAINTENANCE_ROLE
+
+revision = "0001"
+down_revision = None
+branch_labels = None
+depends_on = None
+
+ID = "uuid PRIMARY KEY DEFAULT gen_random_uuid()"
+NOW = "timestamptz NOT NULL DEFAULT now()"
+
+MY_FIRM = "firm_id = (SELECT NULLIF(current_setting('app.firm_id', true), '')::uuid)"
+FIRM_ADMIN = "(SELECT current_setting('app.role', true)) = 'firm_admin'"
+MY_USER = "(SELECT NULLIF(current_setting('app.user_id', true), '')::uuid)"
+
+AGENTS = "'blake_registrar', 'clerk_chat', 'wizard_fill'"
+
+
+def upgrade() -> None:
+    ledger = Ledger(revision)
+    for role in (APP_ROLE, MAINTENANCE_ROLE):
+        ledger.login_role(role)
+    for schema in ("ops", "agents"):
+        ledger.schema(schema)
+        for role in (APP_ROLE, MAINTENANCE_ROLE):
+            ledger.grant_usage(role, schema)
+    _firms(ledger)
+    _matters(ledger)
+    _documents(ledger)
+    _agent_run(ledger)
+    # So that the service can tell whether the database is at the revision that it needs.
+    ledger.grant(APP_ROLE, "public.pramaan_pipelines_version", "SELECT")
+
+
+def downgrade() -> None:
+    ledger = Ledger(revision)
+    ledger.undo()
+    ledger.run(f"DROP TABLE public.{LEDGER_TABLE}", None)
+
+
+def _firms(ledger: Ledger) -> None:
+    if ledger.table("public.firms", {"id": ID, "name": "text NOT NULL", "created_at": NOW}):
+        mine = MY_FIRM.replace("firm_id", "id", 1)
+        _seal(ledger, "public.firms", f"USING ({mine}) WITH CHECK ({mine})")
+    if ledger.table(
+        "public.firm_inference_egress_consents",
+        {"firm_id": "uuid PRIMARY KEY", "granted": "boolean NOT NULL", "updated_at": NOW},
+    ):
+        _seal(
+            ledger,
+            "public.firm_inference_egress_consents",
+            f"USING ({MY_FIRM}) WITH CHECK ({MY_FIRM})",
+        )
+
+
+def _matters(ledger: Ledger) -> None:
+    if ledger.table(
+        "public.matter_assignments",
+        {"firm_id": "uuid NOT NULL", "matter_id": "uuid NOT NULL", "user_id": "uuid NOT NULL"},
+        ("PRIMARY KEY (matter_id, user_id)",),
+    ):
+        _seal(ledger, "public.matter_assignments", f"USING ({MY_FIRM}) WITH CHECK ({MY_FIRM})")
+    if ledger.table(
+        "public.matters",
+        {"id": ID, "firm_id": "uuid NOT NULL", "title": "text NOT NULL", "created_at": NOW},
+    ):
+        assigned = (
+            "EXISTS (SELECT 1 FROM public.matter_assignments a "
+            f"WHERE a.matter_id = matters.id AND a.user_id = {MY_USER})"
+        )
+        _seal(
+            ledger,
+            "public.matters",
+            f"USING ({MY_FIRM} AND ({FIRM_ADMIN} OR {assigned})) WITH CHECK ({MY_FIRM})",
+        )
+
+
+def _documents(ledger: Ledger) -> None:
+    if ledger.table(
+        "public.documents",
+        {
+            "id": ID,
+            "firm_id": "uuid NOT NULL",
+            "matter_id": "uuid",
+            "registration_status": "text NOT NULL DEFAULT 'not_requested'",
+            "created_at": NOW,
+        },
+        (
+            "CONSTRAINT documents_registration_status_check CHECK (registration_status IN "
+            "('not_requested', 'queued', 'registering', 'registered', 'failed'))",
+        ),
+    ):
+        _seal(ledger, "public.documents", f"USING ({MY_FIRM}) WITH CHECK ({MY_FIRM})")
+
+
+def _agent_run(ledger: Ledger) -> None:
+    if not ledger.table(
+        "agents.agent_run",
+        {
+            "id": ID,
+            "firm_id": "uuid NOT NULL",
+            "matter_id": "uuid",
+            "chat_session_id": "uuid",
+            "wizard_form_id": "uuid",
+            "user_id": "uuid NOT NULL",
+            "agent_key": "text NOT NULL",
+            "status": "text NOT NULL",
+            "created_at": NOW,
+            "started_at": "timestamptz",
+            "finished_at": "timestamptz",
+        },
+        (
+            "CONSTRAINT agent_run_status_check CHECK "
+            "(status IN ('queued', 'running', 'succeeded', 'failed', 'cancelled'))",
+            # The three closed sets: which agents there are, which of them may start by themselves,
+            # and which may name a matter.
+            f"CONSTRAINT agent_run_agent_key_check CHECK (agent_key IN ({AGENTS}))",
+            "CONSTRAINT agent_run_started_check CHECK "
+            f"(started_at IS NULL OR agent_key IN ({AGENTS}))",
+            f"CONSTRAINT agent_run_matter_check CHECK (matter_id IS NULL OR agent_key IN ({AGENTS}))",
+            "CONSTRAINT agent_run_scope_check CHECK "
+            "(num_nonnulls(chat_session_id, wizard_form_id) = 1)",
+        ),
+    ):
+        return
+    mine = f"{MY_FIRM} AND ({FIRM_ADMIN} OR user_id = {MY_USER})"
+    table = "agents.agent_run"
+    ledger.force_row_security(table)
+    ledger.policy(table, "agent_run_firm_isolation", f"USING ({mine}) WITH CHECK ({mine})")
+    ledger.grant(APP_ROLE, table, "SELECT")
+    ledger.grant(APP_ROLE, table, "INSERT")
+    ledger.grant(APP_ROLE, table, "UPDATE", ("status", "started_at", "finished_at"))
+
+
+def _seal(ledger: Ledger, table: str, policy: str) -> None:
+    ledger.force_row_security(table)
+    ledger.policy(table, f"{table.split('.')[1]}_firm_isolation", policy)
+    for privilege in ("SELECT", "INSERT", "UPDATE"):
+        ledger.grant(APP_ROLE, table, privilege)

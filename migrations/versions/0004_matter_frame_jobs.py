@@ -1,0 +1,63 @@
+"""The frame jobs: one row per matter says who may build its frame.
+
+Columns, statuses and claim semantics are shared with other services: add, never reshape.
+`pending_event_id` and `failed_tries` are the pipeline's own additions.
+"""
+
+from pramaan_pipelines.store.ledger import Ledger
+from pramaan_pipelines.store.outbox_ddl import MY_FIRM, seal_staff
+from pramaan_pipelines.store.roles import APP_ROLE
+
+revision = "0004"
+down_revision = "0003"
+branch_labels = None
+depends_on = None
+
+TABLE = "ops.matter_frame_jobs"
+WRITTEN = {
+    "run_status": "text NOT NULL DEFAULT 'idle'",
+    "rebuild_needed": "boolean NOT NULL DEFAULT false",
+    "requested_generation": "bigint NOT NULL DEFAULT 0",
+    "claimed_generation": "bigint NOT NULL DEFAULT 0",
+    "claimed_at": "timestamptz",
+    "last_skip_reason": "text",
+    "last_skip_at": "timestamptz",
+    "pending_event_id": "uuid",
+    "failed_tries": "integer NOT NULL DEFAULT 0",
+    "updated_at": "timestamptz NOT NULL DEFAULT now()",
+}
+
+
+def upgrade() -> None:
+    ledger = Ledger(revision)
+    ledger.table(
+        TABLE,
+        {
+            "id": "uuid PRIMARY KEY DEFAULT gen_random_uuid()",
+            "firm_id": "uuid NOT NULL",
+            "matter_id": "uuid NOT NULL",
+            **WRITTEN,
+            "created_at": "timestamptz NOT NULL DEFAULT now()",
+        },
+        (
+            "CONSTRAINT matter_frame_jobs_firm_id_matter_id_key UNIQUE (firm_id, matter_id)",
+            "CONSTRAINT matter_frame_jobs_run_status_check CHECK "
+            "(run_status IN ('idle', 'queued', 'running', 'failed'))",
+        ),
+    )
+    ledger.index(
+        "ops", "matter_frame_jobs_running_idx", f"{TABLE} (claimed_at) WHERE run_status = 'running'"
+    )
+    ledger.force_row_security(TABLE)
+    ledger.policy(
+        TABLE, "matter_frame_jobs_firm_isolation", f"USING ({MY_FIRM}) WITH CHECK ({MY_FIRM})"
+    )
+    seal_staff(ledger, TABLE, "matter_frame_jobs")
+    ledger.grant(APP_ROLE, TABLE, "SELECT")
+    ledger.grant(APP_ROLE, TABLE, "INSERT", ("firm_id", "matter_id", *WRITTEN))
+    ledger.grant(APP_ROLE, TABLE, "UPDATE", tuple(WRITTEN))
+    ledger.run(f"REVOKE DELETE ON {TABLE} FROM {APP_ROLE}", None)
+
+
+def downgrade() -> None:
+    Ledger(revision).undo()

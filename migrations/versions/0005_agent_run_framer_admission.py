@@ -1,0 +1,99 @@
+"""`agents.agent_run` admits the framer: narrowly, so that every other rail keeps its constraints.
+
+- `vega_matter_frame` joins each closed CHECK on agent_key;
+- the scope constraint admits a run that names a matter and nothing else, for this rail alone;
+- user_id may be absent, for this rail alone (`agent_run_user_present`);
+- trigger_event_id is the consumer's dedupe key (EB-07), unique within a firm;
+- claimed_generation fences what a run may still write (H10).
+
+The names and texts of the constraints are the application's, so they are read from the catalogue,
+widened, and put back word for word by the downgrade.
+"""
+
+import re
+
+from pramaan_pipelines.errors import SchemaError
+from pramaan_pipelines.store.ledger import Ledger
+from pramaan_pipelines.store.roles import APP_ROLE
+
+revision = "0005"
+down_revision = "0004"
+branch_labels = None
+depends_on = None
+
+TABLE = "agents.agent_run"
+FRAMER = "vega_matter_frame"
+FRAMER_SCOPE = (
+    f"(agent_key = '{FRAMER}' AND matter_id IS NOT NULL "
+    "AND chat_session_id IS NULL AND wizard_form_id IS NULL)"
+)
+CHECKS = """
+    SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint
+    WHERE conrelid = to_regclass('agents.agent_run') AND contype = 'c' ORDER BY conname
+"""
+CLOSED_SET = re.compile(r"(agent_key\)?(?:::text)? = ANY \(\(?ARRAY\[)")
+
+
+def upgrade() -> None:
+    ledger = Ledger(revision)
+    for name, definition in ledger.rows(CHECKS):
+        widened = _widened(definition)
+        if widened != definition:
+            ledger.run(
+                f"ALTER TABLE {TABLE} DROP CONSTRAINT {name}, ADD CONSTRAINT {name} {widened}",
+                f"ALTER TABLE {TABLE} DROP CONSTRAINT {name}, ADD CONSTRAINT {name} {definition}",
+            )
+    if ledger.exists(
+        "SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass(:table) "
+        "AND attname = 'user_id' AND attnotnull",
+        table=TABLE,
+    ):
+        ledger.run(
+            f"ALTER TABLE {TABLE} ALTER COLUMN user_id DROP NOT NULL",
+            f"ALTER TABLE {TABLE} ALTER COLUMN user_id SET NOT NULL",
+        )
+    ledger.check(
+        TABLE, "agent_run_user_present", f"user_id IS NOT NULL OR agent_key = '{FRAMER}'"
+    )
+    for column, ddl in {
+        "trigger_event_id": "uuid",
+        "claimed_generation": "bigint",
+        "traceparent": "text",
+        "tracestate": "text",
+    }.items():
+        ledger.column(TABLE, column, ddl)
+    ledger.index(
+        "agents",
+        "agent_run_firm_id_trigger_event_id_key",
+        f"{TABLE} (firm_id, trigger_event_id) WHERE trigger_event_id IS NOT NULL",
+        unique=True,
+    )
+    ledger.index(
+        "agents",
+        "agent_run_firm_id_matter_id_generation_idx",
+        f"{TABLE} (firm_id, matter_id, claimed_generation) WHERE claimed_generation IS NOT NULL",
+    )
+    ledger.force_row_security(TABLE)
+    ledger.run(f"REVOKE DELETE ON {TABLE} FROM {APP_ROLE}", None)
+    # What the framer wrote would break the old constraints: it goes first, newest entry first.
+    ledger.on_undo(f"ALTER TABLE {TABLE} FORCE ROW LEVEL SECURITY")
+    ledger.on_undo(f"DELETE FROM {TABLE} WHERE agent_key = '{FRAMER}'")
+    ledger.on_undo(f"ALTER TABLE {TABLE} NO FORCE ROW LEVEL SECURITY")
+
+
+def downgrade() -> None:
+    Ledger(revision).undo()
+
+
+def _widened(definition: str) -> str:
+    if "chat_session_id" in definition and "wizard_form_id" in definition:
+        inner = re.fullmatch(r"CHECK \((.*)\)", definition, flags=re.DOTALL)
+        if inner is None:
+            raise SchemaError(
+                f"the scope constraint of {TABLE} cannot be read ({definition}): "
+                "admit the framer by hand, then migrate again"
+            )
+        return f"CHECK (({inner[1]}) OR {FRAMER_SCOPE})"
+    if FRAMER in definition:
+        return definition
+    return CLOSED_SET.sub(rf"\g<1>'{FRAMER}'::text, ", definition)

@@ -1,0 +1,131 @@
+"""The engine and the two scopes that work may run in: one firm, or staff.
+
+Promises: a scope is one transaction; its tenant settings are transaction-local, set in one round
+trip with the time-outs, and gone at commit, so that a transaction pooler in between is safe.
+Never: a scope without a firm that is not explicitly staff.
+
+Source: https://www.postgresql.org/docs/current/functions-admin.html (set_config, is_local).
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final, Self
+from uuid import UUID
+
+from pydantic import SecretStr
+from sqlalchemy import Connection, Engine, create_engine, make_url, text
+from sqlalchemy.exc import ArgumentError
+
+from pramaan_pipelines.errors import ScopeError, SettingsError
+
+FIRM_ADMIN: Final = "firm_admin"
+"""The role of the system worker: it has no user to whom a matter could be assigned (0077)."""
+
+SET_SCOPE: Final = text("""
+    SELECT set_config('app.firm_id', :firm_id, true),
+           set_config('app.user_id', :user_id, true),
+           set_config('app.role', :role, true),
+           set_config('app.is_staff', :is_staff, true),
+           set_config('statement_timeout', :statement_ms, true),
+           set_config('lock_timeout', :lock_ms, true),
+           set_config('idle_in_transaction_session_timeout', :idle_ms, true)
+""")
+
+TIMEOUTS: Final = {"statement_ms": "30000", "lock_ms": "10000", "idle_ms": "120000"}
+"""Milliseconds. A drain idles in its transaction while it sends, for 60 s at the most."""
+
+
+class Database:
+    """A small pool of connections as the service role, reached through scopes only."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    @classmethod
+    def connect(cls, url: SecretStr, *, pool_size: int = 2) -> Self:
+        """Return a database for `url`; no connection is opened yet.
+
+        Args:
+            url: a `postgresql://` URL of the service role.
+            pool_size: connections kept; as many again may be opened for a moment.
+
+        Raises:
+            SettingsError: `url` is not a Postgres URL.
+        """
+        return cls(make_engine(url, pool_size=pool_size))
+
+    @contextmanager
+    def firm(
+        self, firm_id: UUID, *, user_id: UUID | None = None, role: str = FIRM_ADMIN
+    ) -> Iterator[Connection]:
+        """Open a transaction under one firm; it commits when the block ends without an error.
+
+        Args:
+            firm_id: the tenant.
+            user_id: the acting user; None for the system worker.
+            role: `firm_admin` sees the firm, any other role only what is assigned to `user_id`.
+
+        Raises:
+            ScopeError: `firm_id` is not a UUID.
+        """
+        if not isinstance(firm_id, UUID):
+            raise ScopeError("a firm scope needs the firm's UUID; open `staff()` for lane work")
+        with self._engine.begin() as connection:
+            enter_firm(connection, firm_id, user_id=user_id, role=role)
+            yield connection
+
+    @contextmanager
+    def staff(self) -> Iterator[Connection]:
+        """Open a transaction of the staff worker: outboxes and frame jobs, SELECT and UPDATE."""
+        with self._engine.begin() as connection:
+            _set_scope(connection, firm_id="", user_id="", role="", is_staff="true")
+            yield connection
+
+    def close(self) -> None:
+        """Close the pooled connections."""
+        self._engine.dispose()
+
+
+def enter_firm(
+    connection: Connection, firm_id: UUID, *, user_id: UUID | None = None, role: str = FIRM_ADMIN
+) -> None:
+    """Set the firm scope on the caller's own transaction; it ends with that transaction."""
+    _set_scope(
+        connection,
+        firm_id=str(firm_id),
+        user_id="" if user_id is None else str(user_id),
+        role=role,
+        is_staff="false",
+    )
+
+
+def make_engine(url: SecretStr, *, pool_size: int = 2) -> Engine:
+    """Return an engine on psycopg 3, safe behind a transaction pooler (no prepared statements).
+
+    Raises:
+        SettingsError: `url` is not a Postgres URL.
+    """
+    try:
+        parsed = make_url(url.get_secret_value())
+    except ArgumentError:
+        raise SettingsError(
+            "the database URL cannot be read: give it as postgresql://user:password@host:port/name"
+        ) from None
+    if parsed.get_backend_name() != "postgresql":
+        raise SettingsError("the database URL must begin with postgresql://")
+    return create_engine(
+        parsed.set(drivername="postgresql+psycopg"),
+        pool_size=pool_size,
+        max_overflow=pool_size,
+        pool_pre_ping=True,
+        hide_parameters=True,
+        connect_args={
+            "connect_timeout": 10,
+            "application_name": "pramaan-pipelines",
+            "prepare_threshold": None,
+        },
+    )
+
+
+def _set_scope(connection: Connection, **settings: str) -> None:
+    connection.execute(SET_SCOPE, {**settings, **TIMEOUTS})

@@ -1,0 +1,210 @@
+"""What a migration did, written down with how to undo it.
+
+Promises: an object that exists is left as it is; one that is absent is made, and the statement that
+removes it is recorded in the same transaction; a downgrade runs exactly those statements, newest
+first. So the pipeline installs beside the real application and leaves it as it was found.
+Never: drops or changes what it did not make.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from alembic import op
+from sqlalchemy import Connection, text
+
+from pramaan_pipelines.errors import SchemaError
+
+LEDGER_TABLE: Final = "pramaan_pipelines_ledger"
+VERSION_TABLE: Final = "pramaan_pipelines_version"
+
+
+class Ledger:
+    """The ledger as one revision sees it."""
+
+    def __init__(self, revision: str) -> None:
+        self._revision = revision
+        # No parameters means no placeholders: a % in a constraint of the application's stays a %.
+        self._connection: Connection = op.get_bind().execution_options(no_parameters=True)
+        self._connection.execute(
+            text(f"""
+            CREATE TABLE IF NOT EXISTS public.{LEDGER_TABLE} (
+                id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+                revision text NOT NULL,
+                undo text NOT NULL
+            )""")
+        )
+
+    def run(self, do: str, undo: str | None) -> None:
+        """Execute `do` and record `undo`; None where there is nothing to undo."""
+        self._connection.exec_driver_sql(do)
+        if undo is not None:
+            self.on_undo(undo)
+
+    def on_undo(self, statement: str) -> None:
+        """Record a statement for the downgrade."""
+        self._connection.execute(
+            text(
+                f"INSERT INTO public.{LEDGER_TABLE} (revision, undo) "  # noqa: S608
+                "VALUES (:revision, :undo)"
+            ),
+            {"revision": self._revision, "undo": statement},
+        )
+
+    def undo(self) -> None:
+        """Run what this revision recorded, newest first, and forget it.
+
+        A table is dropped with the rows in it: what the pipeline made, it takes along.
+        """
+        rows = self._connection.execute(
+            text(
+                f"DELETE FROM public.{LEDGER_TABLE} "  # noqa: S608
+                "WHERE revision = :revision RETURNING id, undo"
+            ),
+            {"revision": self._revision},
+        ).all()
+        for _, statement in sorted(rows, reverse=True):
+            self._connection.exec_driver_sql(statement)
+
+    def exists(self, query: str, **parameters: object) -> bool:
+        """Tell whether `query` returns a row."""
+        return self._connection.execute(text(query), parameters).first() is not None
+
+    def rows(self, query: str, **parameters: object) -> Sequence[tuple[str, ...]]:
+        """Return the rows of `query` as tuples of text."""
+        found = self._connection.execute(text(query), parameters).all()
+        return [tuple(str(value) for value in row) for row in found]
+
+    def schema(self, name: str) -> None:
+        """Make the schema `name` where it is absent."""
+        if not self.exists("SELECT 1 FROM pg_namespace WHERE nspname = :name", name=name):
+            self.run(f"CREATE SCHEMA {name}", f"DROP SCHEMA {name}")
+
+    def table(
+        self, name: str, columns: Mapping[str, str], constraints: Sequence[str] = ()
+    ) -> bool:
+        """Make the table `name`, or add to an existing one the columns that it lacks.
+
+        Args:
+            name: schema and table.
+            columns: each column's definition by its name.
+            constraints: what else the table is made with; an existing table keeps its own.
+
+        Returns:
+            True when the table was made here.
+        """
+        if not self.exists("SELECT 1 WHERE to_regclass(:name) IS NOT NULL", name=name):
+            parts = [*(f"{column} {ddl}" for column, ddl in columns.items()), *constraints]
+            self.run(f"CREATE TABLE {name} ({', '.join(parts)})", f"DROP TABLE {name}")
+            return True
+        for column, ddl in columns.items():
+            self.column(name, column, ddl)
+        return False
+
+    def column(self, table: str, column: str, ddl: str) -> None:
+        """Add `column` to `table` where it is absent."""
+        if not self.exists(
+            "SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass(:table) "
+            "AND attname = :name AND NOT attisdropped",
+            table=table,
+            name=column,
+        ):
+            self.run(
+                f"ALTER TABLE {table} ADD COLUMN {column} {ddl}",
+                f"ALTER TABLE {table} DROP COLUMN {column}",
+            )
+
+    def index(self, schema: str, name: str, definition: str, *, unique: bool = False) -> None:
+        """Make the index `name` on `definition` (`table (columns) WHERE ...`)."""
+        if not self.exists("SELECT 1 WHERE to_regclass(:n) IS NOT NULL", n=f"{schema}.{name}"):
+            kind = "UNIQUE INDEX" if unique else "INDEX"
+            self.run(f"CREATE {kind} {name} ON {definition}", f"DROP INDEX {schema}.{name}")
+
+    def check(self, table: str, name: str, expression: str) -> None:
+        """Add the CHECK constraint `name`."""
+        if not self.exists(
+            "SELECT 1 FROM pg_constraint WHERE conrelid = to_regclass(:table) AND conname = :name",
+            table=table,
+            name=name,
+        ):
+            self.run(
+                f"ALTER TABLE {table} ADD CONSTRAINT {name} CHECK ({expression})",
+                f"ALTER TABLE {table} DROP CONSTRAINT {name}",
+            )
+
+    def force_row_security(self, table: str) -> None:
+        """Enable and force row level security, so that the owner too is under the policies."""
+        on, forced = self.rows(
+            "SELECT relrowsecurity, relforcerowsecurity FROM pg_class "
+            "WHERE oid = to_regclass(:table)",
+            table=table,
+        )[0]
+        if on == "False":
+            self.run(
+                f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY",
+                f"ALTER TABLE {table} DISABLE ROW LEVEL SECURITY",
+            )
+        if forced == "False":
+            self.run(
+                f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY",
+                f"ALTER TABLE {table} NO FORCE ROW LEVEL SECURITY",
+            )
+
+    def policy(self, table: str, name: str, definition: str) -> None:
+        """Make the policy `name` (`FOR ... USING (...) WITH CHECK (...)`)."""
+        if not self.exists(
+            "SELECT 1 FROM pg_policy WHERE polrelid = to_regclass(:table) AND polname = :name",
+            table=table,
+            name=name,
+        ):
+            self.run(
+                f"CREATE POLICY {name} ON {table} {definition}", f"DROP POLICY {name} ON {table}"
+            )
+
+    def grant(self, role: str, table: str, privilege: str, columns: Sequence[str] = ()) -> None:
+        """Grant `privilege` on `table`, or on `columns` of it, where `role` lacks it."""
+        if self.exists(
+            "SELECT 1 WHERE has_table_privilege(:role, to_regclass(:table)::oid, :privilege)",
+            role=role,
+            table=table,
+            privilege=privilege,
+        ):
+            return
+        what = f"{privilege} ({', '.join(columns)})" if columns else privilege
+        self.run(f"GRANT {what} ON {table} TO {role}", f"REVOKE {what} ON {table} FROM {role}")
+
+    def grant_usage(self, role: str, schema: str) -> None:
+        """Let `role` look into `schema`."""
+        if not self.exists(
+            "SELECT 1 WHERE has_schema_privilege(:role, :schema, 'USAGE')", role=role, schema=schema
+        ):
+            self.run(
+                f"GRANT USAGE ON SCHEMA {schema} TO {role}",
+                f"REVOKE USAGE ON SCHEMA {schema} FROM {role}",
+            )
+
+    def login_role(self, name: str) -> None:
+        """Make the role `name` where it is absent, without a password and without any privilege.
+
+        A role belongs to the whole server, so a downgrade of one database leaves it.
+
+        Raises:
+            SchemaError: the role exists and could see past row level security.
+        """
+        # Two databases of one server may migrate at once; the loser finds the role made.
+        self.run(
+            f"""
+            DO $$ BEGIN
+                IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = '{name}') THEN
+                    CREATE ROLE {name} LOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE;
+                END IF;
+            EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL;
+            END $$""",
+            None,
+        )
+        if self.exists(
+            "SELECT 1 FROM pg_roles WHERE rolname = :name AND (rolsuper OR rolbypassrls)", name=name
+        ):
+            raise SchemaError(
+                f"role {name} is a superuser or bypasses row level security: "
+                f"ALTER ROLE {name} NOSUPERUSER NOBYPASSRLS, then migrate again"
+            )

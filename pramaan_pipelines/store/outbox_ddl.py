@@ -1,0 +1,86 @@
+"""The shape that every outbox has in the database, used by the migrations.
+
+Promises: producers may insert what is theirs and nothing else; a relay, as staff, may read and may
+write the dispatch columns; only the maintenance role may delete, and only what was dispatched.
+Never: changed for an outbox that a released migration has made; a new revision alters it.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from pramaan_pipelines.store.ledger import Ledger
+from pramaan_pipelines.store.roles import APP_ROLE, MAINTENANCE_ROLE
+
+MY_FIRM: Final = "firm_id = (SELECT NULLIF(current_setting('app.firm_id', true), '')::uuid)"
+STAFF: Final = "(SELECT current_setting('app.is_staff', true)) = 'true'"
+
+DISPATCH: Final = {
+    "dispatched_at": "timestamptz",
+    "last_dispatch_error": "text",
+    "attempts": "integer NOT NULL DEFAULT 0",
+    "next_attempt_at": "timestamptz NOT NULL DEFAULT now()",
+    "parked_at": "timestamptz",
+    "parked_reason": "text",
+}
+TRACE: Final = {"traceparent": "text", "tracestate": "text"}
+
+
+def make_outbox(ledger: Ledger, name: str, own: Mapping[str, str]) -> None:
+    """Make the outbox `ops.<name>` with its own columns beside the common ones."""
+    table = f"ops.{name}"
+    ledger.table(
+        table,
+        {
+            "id": "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+            "firm_id": "uuid NOT NULL",
+            "event_type": "text NOT NULL",
+            **own,
+            **TRACE,
+            "created_at": "timestamptz NOT NULL DEFAULT now()",
+            **DISPATCH,
+        },
+        (f"CONSTRAINT {name}_event_id_key UNIQUE (event_id)",),
+    )
+    # Any two hex flag digits: today's root spans end in -03.
+    ledger.check(
+        table,
+        f"{name}_traceparent_check",
+        "traceparent ~ '^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$'",
+    )
+    ledger.check(table, f"{name}_tracestate_check", "length(tracestate) <= 512")
+    ledger.check(
+        table, f"{name}_parked_check", "parked_at IS NULL OR dispatched_at IS NULL"
+    )
+    ledger.index(
+        "ops",
+        f"{name}_pending_idx",
+        f"{table} (event_type, id) WHERE dispatched_at IS NULL AND parked_at IS NULL",
+    )
+    ledger.index(
+        "ops", f"{name}_parked_idx", f"{table} (event_type, id) WHERE parked_at IS NOT NULL"
+    )
+    ledger.force_row_security(table)
+    ledger.policy(table, f"{name}_firm_isolation", f"USING ({MY_FIRM}) WITH CHECK ({MY_FIRM})")
+    seal_staff(ledger, table, name)
+    ledger.policy(
+        table,
+        f"{name}_maintenance_read",
+        f"FOR SELECT TO {MAINTENANCE_ROLE} USING (dispatched_at IS NOT NULL)",
+    )
+    ledger.policy(
+        table,
+        f"{name}_maintenance_prune",
+        f"FOR DELETE TO {MAINTENANCE_ROLE} USING (dispatched_at IS NOT NULL)",
+    )
+    ledger.grant(APP_ROLE, table, "SELECT")
+    ledger.grant(APP_ROLE, table, "INSERT", ("firm_id", "event_type", *own, *TRACE))
+    ledger.grant(APP_ROLE, table, "UPDATE", tuple(DISPATCH))
+    ledger.grant(MAINTENANCE_ROLE, table, "SELECT", ("id", "dispatched_at"))
+    ledger.grant(MAINTENANCE_ROLE, table, "DELETE")
+    ledger.run(f"REVOKE DELETE ON {table} FROM {APP_ROLE}", None)
+
+
+def seal_staff(ledger: Ledger, table: str, name: str) -> None:
+    """Let the staff worker read and update `table`; never insert, never delete."""
+    ledger.policy(table, f"{name}_staff_select", f"FOR SELECT USING ({STAFF})")
+    ledger.policy(table, f"{name}_staff_update", f"FOR UPDATE USING ({STAFF}) WITH CHECK ({STAFF})")

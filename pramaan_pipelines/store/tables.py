@@ -1,0 +1,226 @@
+"""The tables as this code needs them; the migrations make them so, and `alembic check` compares.
+
+Promises: the columns and indexes here are those in the database at head.
+Never: a column that `ops.matter_frame_jobs` or `agents.agent_run` shares with other services is
+renamed or given another meaning here: add, never reshape.
+"""
+
+from typing import Final
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    DateTime,
+    Identity,
+    Index,
+    Integer,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+from sqlalchemy.dialects.postgresql import JSONB, UUID
+
+METADATA: Final = MetaData()
+_NOW: Final = text("now()")
+
+
+def _uuid(name: str, *, nullable: bool = False, default: str | None = None) -> Column[object]:
+    server_default = None if default is None else text(default)
+    return Column(name, UUID(as_uuid=True), nullable=nullable, server_default=server_default)
+
+
+def _time(name: str, *, nullable: bool = True) -> Column[object]:
+    return Column(
+        name,
+        DateTime(timezone=True),
+        nullable=nullable,
+        server_default=None if nullable else _NOW,
+    )
+
+
+def _trace() -> list[Column[str]]:
+    return [Column("traceparent", Text), Column("tracestate", Text)]
+
+
+def _dispatch() -> list[Column[object]]:
+    """Return what a relay writes on a row; everything else is the producer's."""
+    return [
+        _time("dispatched_at"),
+        Column("last_dispatch_error", Text),
+        Column("attempts", Integer, nullable=False, server_default=text("0")),
+        _time("next_attempt_at", nullable=False),
+        _time("parked_at"),
+        Column("parked_reason", Text),
+    ]
+
+
+DISPATCH_COLUMNS: Final = tuple(column.name for column in _dispatch())
+
+document_ingest_outbox: Final = Table(
+    "document_ingest_outbox",
+    METADATA,
+    Column("id", BigInteger, Identity(always=True), primary_key=True),
+    _uuid("event_id", default="gen_random_uuid()"),
+    _uuid("firm_id"),
+    _uuid("document_id"),
+    Column("event_type", Text, nullable=False),
+    *_trace(),
+    _time("created_at", nullable=False),
+    *_dispatch(),
+    UniqueConstraint("event_id", name="document_ingest_outbox_event_id_key"),
+    schema="ops",
+)
+
+domain_event_outbox: Final = Table(
+    "domain_event_outbox",
+    METADATA,
+    Column("id", BigInteger, Identity(always=True), primary_key=True),
+    _uuid("event_id"),
+    _uuid("firm_id"),
+    Column("event_type", Text, nullable=False),
+    Column("envelope", JSONB, nullable=False),
+    *_trace(),
+    _time("created_at", nullable=False),
+    *_dispatch(),
+    UniqueConstraint("event_id", name="domain_event_outbox_event_id_key"),
+    schema="ops",
+)
+
+for _outbox in (document_ingest_outbox, domain_event_outbox):
+    # A drain reads these two and nothing else, so its cost does not grow with what was sent.
+    Index(
+        f"{_outbox.name}_pending_idx",
+        _outbox.c.event_type,
+        _outbox.c.id,
+        postgresql_where=text("dispatched_at IS NULL AND parked_at IS NULL"),
+    )
+    Index(
+        f"{_outbox.name}_parked_idx",
+        _outbox.c.event_type,
+        _outbox.c.id,
+        postgresql_where=text("parked_at IS NOT NULL"),
+    )
+
+matter_frame_jobs: Final = Table(
+    "matter_frame_jobs",
+    METADATA,
+    _uuid("id", default="gen_random_uuid()"),
+    _uuid("firm_id"),
+    _uuid("matter_id"),
+    Column("run_status", Text, nullable=False, server_default=text("'idle'")),
+    Column("rebuild_needed", Boolean, nullable=False, server_default=text("false")),
+    Column("requested_generation", BigInteger, nullable=False, server_default=text("0")),
+    Column("claimed_generation", BigInteger, nullable=False, server_default=text("0")),
+    _time("claimed_at"),
+    Column("last_skip_reason", Text),
+    _time("last_skip_at"),
+    _uuid("pending_event_id", nullable=True),
+    Column("failed_tries", Integer, nullable=False, server_default=text("0")),
+    _time("created_at", nullable=False),
+    _time("updated_at", nullable=False),
+    PrimaryKeyConstraint("id", name="matter_frame_jobs_pkey"),
+    UniqueConstraint("firm_id", "matter_id", name="matter_frame_jobs_firm_id_matter_id_key"),
+    schema="ops",
+)
+Index(
+    "matter_frame_jobs_running_idx",
+    matter_frame_jobs.c.claimed_at,
+    postgresql_where=text("run_status = 'running'"),
+)
+
+agent_run: Final = Table(
+    "agent_run",
+    METADATA,
+    _uuid("id", default="gen_random_uuid()"),
+    _uuid("firm_id"),
+    _uuid("matter_id", nullable=True),
+    _uuid("chat_session_id", nullable=True),
+    _uuid("wizard_form_id", nullable=True),
+    _uuid("user_id", nullable=True),
+    Column("agent_key", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    _time("created_at", nullable=False),
+    _time("started_at"),
+    _time("finished_at"),
+    _uuid("trigger_event_id", nullable=True),
+    Column("claimed_generation", BigInteger),
+    *_trace(),
+    PrimaryKeyConstraint("id", name="agent_run_pkey"),
+    schema="agents",
+)
+TRIGGER_EVENT_INDEX: Final = "agent_run_firm_id_trigger_event_id_key"
+Index(
+    TRIGGER_EVENT_INDEX,
+    agent_run.c.firm_id,
+    agent_run.c.trigger_event_id,
+    unique=True,
+    postgresql_where=text("trigger_event_id IS NOT NULL"),
+)
+Index(
+    "agent_run_firm_id_matter_id_generation_idx",
+    agent_run.c.firm_id,
+    agent_run.c.matter_id,
+    agent_run.c.claimed_generation,
+    postgresql_where=text("claimed_generation IS NOT NULL"),
+)
+
+firms: Final = Table(
+    "firms",
+    METADATA,
+    _uuid("id", default="gen_random_uuid()"),
+    Column("name", Text, nullable=False),
+    _time("created_at", nullable=False),
+    PrimaryKeyConstraint("id", name="firms_pkey"),
+)
+firm_inference_egress_consents: Final = Table(
+    "firm_inference_egress_consents",
+    METADATA,
+    _uuid("firm_id"),
+    Column("granted", Boolean, nullable=False),
+    _time("updated_at", nullable=False),
+    PrimaryKeyConstraint("firm_id", name="firm_inference_egress_consents_pkey"),
+)
+matters: Final = Table(
+    "matters",
+    METADATA,
+    _uuid("id", default="gen_random_uuid()"),
+    _uuid("firm_id"),
+    Column("title", Text, nullable=False),
+    _time("created_at", nullable=False),
+    PrimaryKeyConstraint("id", name="matters_pkey"),
+)
+matter_assignments: Final = Table(
+    "matter_assignments",
+    METADATA,
+    _uuid("firm_id"),
+    _uuid("matter_id"),
+    _uuid("user_id"),
+    PrimaryKeyConstraint("matter_id", "user_id", name="matter_assignments_pkey"),
+)
+documents: Final = Table(
+    "documents",
+    METADATA,
+    _uuid("id", default="gen_random_uuid()"),
+    _uuid("firm_id"),
+    _uuid("matter_id", nullable=True),
+    Column("registration_status", Text, nullable=False, server_default=text("'not_requested'")),
+    _time("created_at", nullable=False),
+    PrimaryKeyConstraint("id", name="documents_pkey"),
+)
+
+HOST_TABLES: Final = frozenset(
+    {
+        "firms",
+        "firm_inference_egress_consents",
+        "matters",
+        "matter_assignments",
+        "documents",
+        "agent_run",
+        "document_ingest_outbox",
+    }
+)
+"""Tables of the real application: there may be more in them than is declared here."""
