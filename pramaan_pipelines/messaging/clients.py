@@ -1,0 +1,70 @@
+"""The boto3 clients, with time-outs that a transaction can afford.
+
+Promises: region and endpoint come from the settings, credentials as botocore finds them; a call
+ends within its bound, whatever the service does.
+Never: creates a client at import, or retries for long; retrying belongs to the lane.
+"""
+
+from typing import TYPE_CHECKING, Any, Final, Literal, overload
+
+from boto3.session import Session
+from botocore.config import Config
+
+from pramaan_pipelines.settings import Settings
+
+if TYPE_CHECKING:
+    from mypy_boto3_cloudformation import CloudFormationClient
+    from mypy_boto3_events import EventBridgeClient
+    from mypy_boto3_sqs import SQSClient
+
+SENDING_THREADS: Final = 4
+"""Calls of one `send` that are under way at once."""
+
+CONNECT_SECONDS: Final = 3.0
+READ_SECONDS: Final = 5.0
+ATTEMPTS: Final = 2
+"""One retry, for a connection that the other side closed while it was idle. With botocore's pause
+of at most 1 s between the two, a call ends within 2 x (3 + 5) + 1 = 17 s."""
+
+
+@overload
+def client(
+    service: Literal["sqs"], settings: Settings, *, read_seconds: float = ...
+) -> "SQSClient": ...
+@overload
+def client(
+    service: Literal["events"], settings: Settings, *, read_seconds: float = ...
+) -> "EventBridgeClient": ...
+@overload
+def client(
+    service: Literal["cloudformation"], settings: Settings, *, read_seconds: float = ...
+) -> "CloudFormationClient": ...
+def client(
+    service: Literal["sqs", "events", "cloudformation"],
+    settings: Settings,
+    *,
+    read_seconds: float = READ_SECONDS,
+) -> Any:
+    """Return a new client of `service`; it may be shared between threads.
+
+    Args:
+        service: boto3's name of the service.
+        settings: gives the region and, when set, the endpoint. botocore reads AWS_DEFAULT_REGION
+            but not AWS_REGION, so neither is left to it.
+        read_seconds: how long to wait for an answer; a long poll needs more than it waits.
+    """
+    config = Config(
+        connect_timeout=CONNECT_SECONDS,
+        read_timeout=read_seconds,
+        retries={"total_max_attempts": ATTEMPTS, "mode": "standard"},
+        max_pool_connections=SENDING_THREADS,
+        tcp_keepalive=True,
+    )
+    # A session of our own: boto3's default one is global and not safe to use from threads.
+    create: Any = Session().client
+    return create(
+        service,
+        region_name=settings.aws_region,
+        endpoint_url=settings.aws_endpoint_url or None,
+        config=config,
+    )
