@@ -36,8 +36,8 @@ def run() -> None:
                 compare_server_default=False,
             )
             with context.begin_transaction():
-                # One migration at a time, whoever starts it; a lock that is not had soon is an error
-                # rather than a queue of the application's queries behind us.
+                # One migration at a time, whoever starts it. A lock that is not had soon is an
+                # error rather than a queue of the application's queries behind us.
                 connection.exec_driver_sql("SELECT pg_advisory_xact_lock(4101977)")
                 connection.exec_driver_sql("SET LOCAL lock_timeout = '10s'")
                 context.run_migrations()

@@ -13,10 +13,17 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from pramaan_pipelines.errors import SettingsError
 
-HINT = (
-    "Run `pramaan up` for the embedded stack (it writes .env), "
-    "or set it as .env.example shows."
+HINT = "Run `pramaan up` for the embedded stack (it writes .env), or set it as .env.example shows."
+
+REQUIRED = (
+    "PRAMAAN_ENVIRONMENT",
+    "DATABASE_URL",
+    "DOCUMENT_INGESTION_QUEUE_URL",
+    "DOCUMENT_REGISTRATION_QUEUE_URL",
+    "FRAMER_EVENTS_QUEUE_URL",
+    "EVENT_BUS_NAME",
 )
+"""What the whole code location needs; a single command may need less."""
 
 EnvironmentName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
 

@@ -124,7 +124,8 @@ def _agent_run(ledger: Ledger) -> None:
             f"CONSTRAINT agent_run_agent_key_check CHECK (agent_key IN ({AGENTS}))",
             "CONSTRAINT agent_run_started_check CHECK "
             f"(started_at IS NULL OR agent_key IN ({AGENTS}))",
-            f"CONSTRAINT agent_run_matter_check CHECK (matter_id IS NULL OR agent_key IN ({AGENTS}))",
+            "CONSTRAINT agent_run_matter_check CHECK "
+            f"(matter_id IS NULL OR agent_key IN ({AGENTS}))",
             "CONSTRAINT agent_run_scope_check CHECK "
             "(num_nonnulls(chat_session_id, wizard_form_id) = 1)",
         ),

@@ -52,9 +52,7 @@ def upgrade() -> None:
             f"ALTER TABLE {TABLE} ALTER COLUMN user_id DROP NOT NULL",
             f"ALTER TABLE {TABLE} ALTER COLUMN user_id SET NOT NULL",
         )
-    ledger.check(
-        TABLE, "agent_run_user_present", f"user_id IS NOT NULL OR agent_key = '{FRAMER}'"
-    )
+    ledger.check(TABLE, "agent_run_user_present", f"user_id IS NOT NULL OR agent_key = '{FRAMER}'")
     for column, ddl in {
         "trigger_event_id": "uuid",
         "claimed_generation": "bigint",

@@ -7,7 +7,6 @@ Never: raises anything but `EnvelopeRefusedError` for a hostile body, or lets an
 
 import json
 import re
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 from uuid import UUID
@@ -24,9 +23,8 @@ from pydantic import (
 )
 
 from pramaan_pipelines.contracts.event_types import EventType
-from pramaan_pipelines.contracts.outcomes import RefusalReason
+from pramaan_pipelines.contracts.outcomes import EnvelopeRefusedError, RefusalReason
 from pramaan_pipelines.contracts.trace import TraceContext
-from pramaan_pipelines.errors import PramaanError
 
 MAX_BODY_BYTES: Final = 256 * 1024
 """Both services take a message of this size everywhere."""
@@ -34,21 +32,8 @@ MAX_BODY_BYTES: Final = 256 * 1024
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-class EnvelopeRefusedError(PramaanError):
-    """A body is not an envelope of this contract.
-
-    Attributes:
-        reason: why, from the closed set.
-        places: where, as dotted field names, each with pydantic's error type; never a value.
-    """
-
-    def __init__(self, places: Sequence[str], reason: RefusalReason = RefusalReason.MALFORMED) -> None:
-        self.reason = reason
-        self.places = tuple(places)
-        super().__init__(
-            f"envelope refused ({reason}) at: {', '.join(self.places)}. Mend the producer, "
-            "then send the message again from the dead-letter queue."
-        )
+def _malformed(*places: str) -> EnvelopeRefusedError:
+    return EnvelopeRefusedError(RefusalReason.MALFORMED, places)
 
 
 def _canonical_uuid(value: object) -> object:
@@ -160,7 +145,7 @@ def parse_matter_created(body: str) -> MatterCreated:
             return BusDelivery.model_validate(value).detail
         return MatterCreated.model_validate(value)
     except ValidationError as error:
-        raise EnvelopeRefusedError(_places(error)) from None
+        raise _malformed(*_places(error)) from None
 
 
 def pointer_body(body: str) -> str:
@@ -229,24 +214,24 @@ def _places(error: ValidationError) -> list[str]:
 
 def _load_object(body: str) -> dict[str, Any]:
     if len(body) > MAX_BODY_BYTES or len(body.encode(errors="surrogatepass")) > MAX_BODY_BYTES:
-        raise EnvelopeRefusedError(["body (over 256 KiB)"])
+        raise _malformed("body (over 256 KiB)")
     try:
         value = json.loads(body, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
     except EnvelopeRefusedError:
         raise
     except (ValueError, RecursionError):
-        raise EnvelopeRefusedError(["body (not JSON)"]) from None
+        raise _malformed("body (not JSON)") from None
     if not isinstance(value, dict):
-        raise EnvelopeRefusedError(["body (not an object)"])
+        raise _malformed("body (not an object)")
     return value
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
-        raise EnvelopeRefusedError(["body (duplicate keys)"])
+        raise _malformed("body (duplicate keys)")
     return value
 
 
 def _no_constant(_: str) -> Any:
-    raise EnvelopeRefusedError(["body (NaN or Infinity)"])
+    raise _malformed("body (NaN or Infinity)")

@@ -6,9 +6,9 @@ Never: carries anything but ids and trace context.
 
 from enum import StrEnum
 from typing import Literal
+from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict
-from uuid import UUID
 
 FRAME_AGENT_KEY: Literal["vega_matter_frame"] = "vega_matter_frame"
 
@@ -26,7 +26,7 @@ class InvokePayload(BaseModel):
 
 
 class InvokeAnswer(StrEnum):
-    """What the runtime said: the frame is built, or it will be (H10: the latter releases nothing)."""
+    """What the runtime said: the frame is built, or will be (H10: the latter releases nothing)."""
 
     DONE = "done"
     ACCEPTED = "accepted"

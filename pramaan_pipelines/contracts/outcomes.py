@@ -4,7 +4,10 @@ Promises: the sets are closed; a `match` over them is checked for completeness.
 Never: a reason that carries a value of the envelope.
 """
 
+from collections.abc import Sequence
 from enum import StrEnum
+
+from pramaan_pipelines.errors import PramaanError
 
 
 class Outcome(StrEnum):
@@ -29,3 +32,20 @@ class SkipReason(StrEnum):
     """What `last_skip_reason` on a frame job may say."""
 
     CONSENT_BLOCKED = "consent_blocked"
+
+
+class EnvelopeRefusedError(PramaanError):
+    """An envelope did not pass a gate, and no later try of the same text will.
+
+    Attributes:
+        reason: why, from the closed set.
+        places: where, as dotted field names, each with the kind of error; never a value.
+    """
+
+    def __init__(self, reason: RefusalReason, places: Sequence[str]) -> None:
+        self.reason = reason
+        self.places = tuple(places)
+        super().__init__(
+            f"envelope refused ({reason}) at: {', '.join(self.places)}. It goes to the "
+            "dead-letter queue: mend the producer, then send it again from there."
+        )

@@ -9,7 +9,9 @@ Source: https://www.w3.org/TR/trace-context/ (version 00 and later; any two hex 
 import re
 from typing import NamedTuple
 
-TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+TRACEPARENT = re.compile(
+    r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
+)
 TRACESTATE = re.compile(r"[\x20-\x7e]{1,512}")
 
 

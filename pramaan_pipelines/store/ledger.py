@@ -79,9 +79,7 @@ class Ledger:
         if not self.exists("SELECT 1 FROM pg_namespace WHERE nspname = :name", name=name):
             self.run(f"CREATE SCHEMA {name}", f"DROP SCHEMA {name}")
 
-    def table(
-        self, name: str, columns: Mapping[str, str], constraints: Sequence[str] = ()
-    ) -> bool:
+    def table(self, name: str, columns: Mapping[str, str], constraints: Sequence[str] = ()) -> bool:
         """Make the table `name`, or add to an existing one the columns that it lacks.
 
         Args:
@@ -198,7 +196,7 @@ class Ledger:
                     CREATE ROLE {name} LOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE;
                 END IF;
             EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL;
-            END $$""",
+            END $$""",  # noqa: S608
             None,
         )
         if self.exists(

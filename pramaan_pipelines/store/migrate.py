@@ -7,13 +7,13 @@ Never: runs as the service role; migrations belong to the owner.
 from pathlib import Path
 from typing import Final
 
-import pramaan_pipelines
 from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 from pydantic import SecretStr
 from sqlalchemy import text
 
+import pramaan_pipelines
 from pramaan_pipelines.store.database import make_engine
 from pramaan_pipelines.store.ledger import VERSION_TABLE
 
@@ -51,7 +51,10 @@ def current(url: SecretStr) -> str | None:
     engine = make_engine(url, pool_size=1)
     try:
         with engine.begin() as connection:
-            if connection.scalar(text("SELECT to_regclass(:name)"), {"name": VERSION_TABLE}) is None:
+            if (
+                connection.scalar(text("SELECT to_regclass(:name)"), {"name": VERSION_TABLE})
+                is None
+            ):
                 return None
             found = connection.scalar(text(f"SELECT version_num FROM {VERSION_TABLE}"))  # noqa: S608
             return None if found is None else str(found)
@@ -63,6 +66,8 @@ def _config(url: SecretStr) -> Config:
     # A wheel carries the migrations inside the package, a checkout beside it.
     inside = _PACKAGE / "migrations"
     config = Config()
-    config.set_main_option("script_location", str(inside if inside.exists() else _PACKAGE.parent / "migrations"))
+    config.set_main_option(
+        "script_location", str(inside if inside.exists() else _PACKAGE.parent / "migrations")
+    )
     config.attributes["url"] = url
     return config

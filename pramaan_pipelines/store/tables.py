@@ -5,7 +5,7 @@ Never: a column that `ops.matter_frame_jobs` or `agents.agent_run` shares with o
 renamed or given another meaning here: add, never reshape.
 """
 
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
@@ -28,12 +28,12 @@ METADATA: Final = MetaData()
 _NOW: Final = text("now()")
 
 
-def _uuid(name: str, *, nullable: bool = False, default: str | None = None) -> Column[object]:
+def _uuid(name: str, *, nullable: bool = False, default: str | None = None) -> Column[Any]:
     server_default = None if default is None else text(default)
     return Column(name, UUID(as_uuid=True), nullable=nullable, server_default=server_default)
 
 
-def _time(name: str, *, nullable: bool = True) -> Column[object]:
+def _time(name: str, *, nullable: bool = True) -> Column[Any]:
     return Column(
         name,
         DateTime(timezone=True),
@@ -42,11 +42,11 @@ def _time(name: str, *, nullable: bool = True) -> Column[object]:
     )
 
 
-def _trace() -> list[Column[str]]:
+def _trace() -> list[Column[Any]]:
     return [Column("traceparent", Text), Column("tracestate", Text)]
 
 
-def _dispatch() -> list[Column[object]]:
+def _dispatch() -> list[Column[Any]]:
     """Return what a relay writes on a row; everything else is the producer's."""
     return [
         _time("dispatched_at"),

@@ -1,0 +1,35 @@
+"""What Dagster loads: one Definitions, composed of what orchestration defines.
+
+Promises: loading needs no network and no settings; where settings are missing it says which.
+Never: holds a definition of its own.
+"""
+
+import logging
+import os
+
+from dagster import Definitions
+
+from pramaan_pipelines.orchestration.framer import framer_events_sensor, framer_trigger_job
+from pramaan_pipelines.orchestration.relays import RELAY_JOBS, RELAY_SCHEDULES
+from pramaan_pipelines.orchestration.resources import make_resources
+from pramaan_pipelines.orchestration.road import ROAD
+from pramaan_pipelines.orchestration.sweep import (
+    stale_frame_job_sweep_job,
+    stale_frame_job_sweep_schedule,
+)
+from pramaan_pipelines.settings import HINT, REQUIRED, missing_settings
+
+if missing := missing_settings(os.environ, REQUIRED):
+    logging.getLogger(__name__).warning(
+        "not configured: %s. Schedules and sensors will fail until it is. %s",
+        ", ".join(missing),
+        HINT,
+    )
+
+defs = Definitions(
+    assets=ROAD,
+    jobs=[*RELAY_JOBS.values(), framer_trigger_job, stale_frame_job_sweep_job],
+    schedules=[*RELAY_SCHEDULES, stale_frame_job_sweep_schedule],
+    sensors=[framer_events_sensor],
+    resources=make_resources(),
+)

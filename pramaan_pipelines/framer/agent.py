@@ -1,0 +1,34 @@
+"""The one seam to the agent runtime.
+
+Promises: the runtime gets exactly the five keys of EB-02, after the run row was committed; an
+invoke may be repeated with the same agent_run_id, by which the agent dedupes.
+Never: is reached from anywhere else.
+"""
+
+import logging
+from typing import Protocol
+
+from pramaan_pipelines.contracts.invoke import InvokeAnswer, InvokePayload
+
+LOGGER = logging.getLogger(__name__)
+
+
+class AgentInvoker(Protocol):
+    """Something that builds a matter's frame when asked to."""
+
+    def invoke(self, payload: InvokePayload) -> InvokeAnswer:
+        """Hand over `payload`.
+
+        Returns:
+            DONE when the frame is built, ACCEPTED when the runtime will report it later.
+        """
+        ...
+
+
+class LoggingAgent:
+    """The stub: says that it was called, and answers that the work is done."""
+
+    def invoke(self, payload: InvokePayload) -> InvokeAnswer:
+        """Log the run's id and nothing else of the payload."""
+        LOGGER.info("agent stub invoked agent_run_id=%s", payload.agent_run_id)
+        return InvokeAnswer.DONE

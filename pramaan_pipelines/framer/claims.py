@@ -1,0 +1,302 @@
+"""The claim on a frame job: a lease with a generation, taken together with the agent's run row.
+
+Promises: at most one live claim a matter; each claim is a new generation, and every later write
+compares it, so that a zombie's write matches no row; the run row commits with the claim or not at
+all; nothing here is written without consent.
+Never: reshapes `ops.matter_frame_jobs`, whose columns, statuses and claim semantics other services
+share; compares with any clock but the database's.
+
+One row of the table, and who may move it (generation g, lease on the database's clock):
+
+    (none) ──claim──▶ running g ──release, fenced on g──▶ idle
+                         │  ▲
+       sweep, lease over │  │ claim: not running, or lease over; g + 1
+                         ▼  │
+                       failed
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+from uuid import UUID, uuid4
+
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import IntegrityError
+
+from pramaan_pipelines.contracts.invoke import FRAME_AGENT_KEY
+from pramaan_pipelines.contracts.outcomes import Outcome, SkipReason
+from pramaan_pipelines.contracts.trace import TraceContext
+from pramaan_pipelines.framer.gates import check_subject, is_handled, load_egress_consent
+from pramaan_pipelines.store.database import Database
+from pramaan_pipelines.store.tables import TRIGGER_EVENT_INDEX
+
+# EB-16, EB-18: one statement. A conflicting row is locked whether or not the WHERE lets it through,
+# so what is read after a lost claim is still true when this transaction writes (H1).
+# https://www.postgresql.org/docs/current/sql-insert.html#SQL-ON-CONFLICT
+CLAIM: Final = text("""
+    INSERT INTO ops.matter_frame_jobs AS job
+        (firm_id, matter_id, run_status, requested_generation, claimed_generation, claimed_at)
+    VALUES (:firm_id, :matter_id, 'running', 1, 1, now())
+    ON CONFLICT (firm_id, matter_id) DO UPDATE SET
+        run_status = 'running',
+        requested_generation = job.requested_generation + 1,
+        claimed_generation = job.requested_generation + 1,
+        claimed_at = now(),
+        rebuild_needed = false,
+        failed_tries = 0,
+        updated_at = now()
+    WHERE job.run_status <> 'running'
+       OR job.claimed_at < now() - make_interval(secs => :lease)
+    RETURNING claimed_generation
+""")
+
+INSERT_RUN: Final = text("""
+    INSERT INTO agents.agent_run
+        (id, firm_id, matter_id, agent_key, status, started_at, trigger_event_id,
+         claimed_generation, traceparent, tracestate)
+    VALUES (:run_id, :firm_id, :matter_id, :agent_key, 'running', now(), :event_id,
+            :generation, :traceparent, :tracestate)
+""")
+
+# H7. Reads agent_run_firm_id_matter_id_generation_idx.
+FAIL_SUPERSEDED: Final = text("""
+    UPDATE agents.agent_run SET status = 'failed', finished_at = now()
+    WHERE firm_id = :firm_id AND matter_id = :matter_id
+      AND claimed_generation < :generation AND status = 'running'
+""")
+
+MARK_REBUILD: Final = text("""
+    UPDATE ops.matter_frame_jobs SET
+        rebuild_needed = true, pending_event_id = :event_id, updated_at = now()
+    WHERE firm_id = :firm_id AND matter_id = :matter_id
+""")
+
+# H5: whatever the job is doing, it goes on doing it.
+RECORD_SKIP: Final = text("""
+    INSERT INTO ops.matter_frame_jobs AS job (firm_id, matter_id, last_skip_reason, last_skip_at)
+    VALUES (:firm_id, :matter_id, :reason, now())
+    ON CONFLICT (firm_id, matter_id) DO UPDATE SET
+        last_skip_reason = excluded.last_skip_reason,
+        last_skip_at = excluded.last_skip_at,
+        updated_at = now()
+""")
+
+HOLDS: Final = text("""
+    SELECT 1 FROM ops.matter_frame_jobs
+    WHERE firm_id = :firm_id AND matter_id = :matter_id
+      AND claimed_generation = :generation AND run_status = 'running'
+""")
+
+RELEASE: Final = text("""
+    UPDATE ops.matter_frame_jobs SET
+        run_status = 'idle', failed_tries = 0, updated_at = now()
+    WHERE firm_id = :firm_id AND matter_id = :matter_id
+      AND claimed_generation = :generation AND run_status = 'running'
+    RETURNING id
+""")
+
+# Consent went away between the claim and the invoke: the frame is still owed when it comes back.
+WITHDRAW: Final = text("""
+    UPDATE ops.matter_frame_jobs SET
+        run_status = 'idle', rebuild_needed = true,
+        last_skip_reason = :reason, last_skip_at = now(), updated_at = now()
+    WHERE firm_id = :firm_id AND matter_id = :matter_id
+      AND claimed_generation = :generation AND run_status = 'running'
+    RETURNING id
+""")
+
+# H9: only ever after a compare-and-set of the job matched, in its transaction.
+END_RUN: Final = text("""
+    UPDATE agents.agent_run SET status = :status, finished_at = now()
+    WHERE id = :run_id AND firm_id = :firm_id AND claimed_generation = :generation
+      AND status = 'running'
+""")
+
+
+@dataclass(frozen=True)
+class FrameRequest:
+    """Whose frame is asked for, by which event."""
+
+    firm_id: UUID
+    matter_id: UUID
+    event_id: UUID
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim that was won: the generation fences every later write of its holder (H10)."""
+
+    firm_id: UUID
+    matter_id: UUID
+    agent_run_id: UUID
+    generation: int
+
+
+class Fence(StrEnum):
+    """What the look right before the invoke found."""
+
+    HELD = "held"
+    LOST = "lost"
+    CONSENT_WITHDRAWN = "consent_withdrawn"
+
+
+class _ConsentGoneError(Exception):
+    """Rolls a claim back; consent is read again inside its transaction (H4)."""
+
+
+class FrameJobClaims:
+    """Claims, releases and marks on `ops.matter_frame_jobs`, each in one transaction of its own.
+
+    Args:
+        database: as the service role.
+        lease_seconds: how long a claim holds without a sign of life
+            (MATTER_FRAME_JOB_LEASE_SECONDS; the sweep reads the same setting).
+    """
+
+    def __init__(self, database: Database, *, lease_seconds: int) -> None:
+        self._database = database
+        self._lease = lease_seconds
+
+    def claim(self, request: FrameRequest, trace: TraceContext) -> Claim | Outcome:
+        """Gate 6: win the job and write the run row, or say why not; committed either way.
+
+        Args:
+            request: whose frame, by which event.
+            trace: the context that the run row keeps and the agent continues.
+
+        Returns:
+            The claim; or DUPLICATE, CLAIM_LOST (rebuild_needed is set), or CONSENT_BLOCKED.
+
+        Raises:
+            EnvelopeRefusedError: the matter is no longer visible under the firm.
+        """
+        try:
+            with self._database.firm(request.firm_id) as connection:
+                return self._claim(connection, request, trace)
+        except _ConsentGoneError:
+            return self.record_skip(request, SkipReason.CONSENT_BLOCKED)
+        except IntegrityError as error:
+            # H11: the claim went with the transaction. By constraint, never by message text.
+            if _constraint(error) == TRIGGER_EVENT_INDEX:
+                return Outcome.DUPLICATE
+            raise
+
+    def _claim(
+        self, connection: Connection, request: FrameRequest, trace: TraceContext
+    ) -> Claim | Outcome:
+        job = {"firm_id": request.firm_id, "matter_id": request.matter_id}
+        generation = connection.scalar(CLAIM, {**job, "lease": self._lease})
+        if generation is None:
+            return self._lost(connection, request)
+        check_subject(connection, **job)
+        if not load_egress_consent(connection, firm_id=request.firm_id):
+            raise _ConsentGoneError
+        connection.execute(FAIL_SUPERSEDED, {**job, "generation": generation})
+        run_id = uuid4()
+        connection.execute(
+            INSERT_RUN,
+            {
+                **job,
+                "run_id": run_id,
+                "agent_key": FRAME_AGENT_KEY,
+                "event_id": request.event_id,
+                "generation": generation,
+                **trace._asdict(),
+            },
+        )
+        return Claim(request.firm_id, request.matter_id, run_id, generation)
+
+    def _lost(self, connection: Connection, request: FrameRequest) -> Outcome:
+        # H1: the holder may be this very event, seen before its run row was committed.
+        if is_handled(connection, firm_id=request.firm_id, event_id=request.event_id):
+            return Outcome.DUPLICATE
+        self.mark_rebuild_needed(connection, request)
+        return Outcome.CLAIM_LOST
+
+    def mark_rebuild_needed(self, connection: Connection, request: FrameRequest) -> None:
+        """Remember that the matter needs a frame newer than the one being built (EB-16).
+
+        Args:
+            connection: the transaction of the lost claim, which holds the row's lock.
+            request: whose frame; its event becomes the one that is pending (H2).
+        """
+        connection.execute(
+            MARK_REBUILD,
+            {
+                "firm_id": request.firm_id,
+                "matter_id": request.matter_id,
+                "event_id": request.event_id,
+            },
+        )
+
+    def record_skip(self, request: FrameRequest, reason: SkipReason) -> Outcome:
+        """Write why no frame is built, unless this event has its run row already (H5).
+
+        Returns:
+            CONSENT_BLOCKED, or DUPLICATE where the run row exists.
+        """
+        with self._database.firm(request.firm_id) as connection:
+            if is_handled(connection, firm_id=request.firm_id, event_id=request.event_id):
+                return Outcome.DUPLICATE
+            connection.execute(
+                RECORD_SKIP,
+                {
+                    "firm_id": request.firm_id,
+                    "matter_id": request.matter_id,
+                    "reason": reason,
+                },
+            )
+        return Outcome.CONSENT_BLOCKED
+
+    def fence(self, claim: Claim) -> Fence:
+        """Look once more, right before the invoke: is the claim held, and the consent given (H4).
+
+        Where the consent went away the claim is given back and its run row ended, with the frame
+        still owed.
+        """
+        key = _key(claim)
+        with self._database.firm(claim.firm_id) as connection:
+            if load_egress_consent(connection, firm_id=claim.firm_id):
+                held = connection.execute(HOLDS, key).first() is not None
+                return Fence.HELD if held else Fence.LOST
+            reason = {"reason": SkipReason.CONSENT_BLOCKED}
+            if connection.execute(WITHDRAW, {**key, **reason}).first() is None:
+                return Fence.LOST
+            self._end_run(connection, claim, "cancelled")
+            return Fence.CONSENT_WITHDRAWN
+
+    def release(self, claim: Claim) -> bool:
+        """Gate 8: give the job back and end its run row, if this claim still holds it.
+
+        Returns:
+            False where another generation holds it, or the sweep has failed it: nothing changed.
+        """
+        with self._database.firm(claim.firm_id) as connection:
+            if connection.execute(RELEASE, _key(claim)).first() is None:
+                return False
+            self._end_run(connection, claim, "succeeded")
+            return True
+
+    def _end_run(self, connection: Connection, claim: Claim, status: str) -> None:
+        connection.execute(
+            END_RUN,
+            {
+                "run_id": claim.agent_run_id,
+                "firm_id": claim.firm_id,
+                "generation": claim.generation,
+                "status": status,
+            },
+        )
+
+
+def _key(claim: Claim) -> dict[str, UUID | int]:
+    return {
+        "firm_id": claim.firm_id,
+        "matter_id": claim.matter_id,
+        "generation": claim.generation,
+    }
+
+
+def _constraint(error: IntegrityError) -> str | None:
+    diagnostics = getattr(error.orig, "diag", None)
+    return getattr(diagnostics, "constraint_name", None)

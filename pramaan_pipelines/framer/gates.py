@@ -1,0 +1,82 @@
+"""The gates before the claim, each a function from what it is given to a verdict.
+
+Promises: run in the order in which they stand here, they are the contract; a refusal names a reason
+and places, never a value.
+Never: writes; what a gate finds is recorded by `FrameJobClaims`.
+"""
+
+from typing import Final
+from uuid import UUID
+
+from sqlalchemy import Connection, text
+
+from pramaan_pipelines.contracts.envelopes import MatterCreated, parse_matter_created
+from pramaan_pipelines.contracts.outcomes import EnvelopeRefusedError, RefusalReason
+
+# Reads agent_run_firm_id_trigger_event_id_key (firm_id, trigger_event_id).
+RUN_OF_EVENT: Final = text(
+    "SELECT 1 FROM agents.agent_run WHERE firm_id = :firm_id AND trigger_event_id = :event_id"
+)
+
+SUBJECT: Final = text("SELECT 1 FROM public.matters WHERE id = :matter_id AND firm_id = :firm_id")
+
+CONSENT: Final = text(
+    "SELECT granted FROM public.firm_inference_egress_consents WHERE firm_id = :firm_id"
+)
+
+
+def parse(body: str) -> MatterCreated:
+    """Gate 1 (HR-21): the envelope in `body`, EventBridge's wrapper removed.
+
+    Raises:
+        EnvelopeRefusedError: malformed.
+    """
+    return parse_matter_created(body)
+
+
+def check_environment(envelope: MatterCreated, environment: str) -> None:
+    """Gate 2 (EB-09): the envelope's environment is ours.
+
+    Raises:
+        EnvelopeRefusedError: it is another's.
+    """
+    if envelope.environment != environment:
+        raise EnvelopeRefusedError(RefusalReason.WRONG_ENVIRONMENT, ["environment"])
+
+
+def is_handled(connection: Connection, *, firm_id: UUID, event_id: UUID) -> bool:
+    """Gate 3 (EB-07): whether a run row with this trigger_event_id exists.
+
+    Args:
+        connection: under the envelope's firm.
+        firm_id: the envelope's firm.
+        event_id: the envelope's event.
+    """
+    found = connection.execute(RUN_OF_EVENT, {"firm_id": firm_id, "event_id": event_id})
+    return found.first() is not None
+
+
+def check_subject(connection: Connection, *, firm_id: UUID, matter_id: UUID) -> None:
+    """Gate 4 (EB-17, EB-06): the matter is visible under the envelope's firm.
+
+    Args:
+        connection: under the envelope's firm; row level security decides what is visible.
+        firm_id: the envelope's firm.
+        matter_id: the envelope's subject.
+
+    Raises:
+        EnvelopeRefusedError: it is not; a forged envelope, or a matter that is gone.
+    """
+    found = connection.execute(SUBJECT, {"firm_id": firm_id, "matter_id": matter_id})
+    if found.first() is None:
+        raise EnvelopeRefusedError(RefusalReason.SUBJECT_NOT_VISIBLE, ["firm_id", "subject.id"])
+
+
+def load_egress_consent(connection: Connection, *, firm_id: UUID) -> bool:
+    """Gate 5 (EB-11): the firm's inference-egress consent; what is absent is not granted.
+
+    Args:
+        connection: under the envelope's firm.
+        firm_id: the envelope's firm.
+    """
+    return connection.scalar(CONSENT, {"firm_id": firm_id}) is True

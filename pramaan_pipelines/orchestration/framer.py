@@ -1,0 +1,176 @@
+"""The framer job and the sensor that makes one run of each message.
+
+Promises: one run per delivery, named by message id and receive count; the sensor takes no more
+messages than the job has free places for, ends its tick in about ten seconds, and deletes nothing.
+Never: puts more of a message into run config than its validated pointers.
+"""
+
+from time import monotonic
+from typing import Final
+
+from dagster import (
+    AssetObservation,
+    DagsterInstance,
+    DagsterRunStatus,
+    DefaultSensorStatus,
+    Failure,
+    HookContext,
+    ResourceParam,
+    RunRequest,
+    RunsFilter,
+    SensorEvaluationContext,
+    SensorResult,
+    SkipReason,
+    failure_hook,
+    in_process_executor,
+    job,
+    sensor,
+)
+
+from pramaan_pipelines.contracts.envelopes import pointer_body
+from pramaan_pipelines.contracts.outcomes import EnvelopeRefusedError
+from pramaan_pipelines.framer.gates import parse
+from pramaan_pipelines.framer.redelivery import redelivery_delay
+from pramaan_pipelines.messaging.consumer import QueueConsumer, ReceivedMessage
+from pramaan_pipelines.orchestration import framer_ops as ops
+from pramaan_pipelines.orchestration import names
+from pramaan_pipelines.orchestration.consume_span import delivery_of
+from pramaan_pipelines.orchestration.road import FRAMER_QUEUE
+
+MAX_FRAMER_RUNS: Final = 6
+"""Places for framer runs, queued or running; dagster.yaml runs as many at once."""
+
+TICK_SECONDS: Final = 10.0
+UNFINISHED: Final = [
+    DagsterRunStatus.QUEUED,
+    DagsterRunStatus.NOT_STARTED,
+    DagsterRunStatus.STARTING,
+    DagsterRunStatus.STARTED,
+    DagsterRunStatus.CANCELING,
+]
+
+
+@failure_hook(required_resource_keys={"framer_queue"})
+def hand_back_on_failure(context: HookContext) -> None:
+    """Make the message visible again, so that it heals soon or reaches the dead-letter queue."""
+    run = context.instance.get_run_by_id(context.run_id)
+    if run is None:
+        return
+    delivery = delivery_of(dict(run.run_config))
+    error = context.op_exception
+    refused = isinstance(error, Failure) and "outcome" in error.metadata
+    delay = redelivery_delay(receive_count=delivery["receive_count"], refused=refused)
+    queue: QueueConsumer = context.resources.framer_queue
+    queue.hand_back(delivery["receipt_handle"], delay)
+
+
+@job(
+    description=(
+        "One run per `matter.created` envelope; its ops are the gates, in contract order. A run "
+        "that stops before `invoke` shows by its last green op where and why; a red op names the "
+        "reason. Started by `framer_events_sensor`; safe to repeat."
+    ),
+    executor_def=in_process_executor,
+    hooks={hand_back_on_failure},
+    tags={
+        names.TAG_RAIL: names.RAIL_FRAMER,
+        **names.NO_RUN_RETRIES,
+        **names.max_runtime(600),
+    },
+)
+def framer_trigger_job() -> None:
+    """Wire the gates."""
+    fresh, duplicate = ops.dedupe_gate(ops.environment_gate(ops.parse_gate()))
+    granted, blocked, seen = ops.consent_gate(ops.coherence_gate(fresh))
+    claimed, repeated, lost, blocked_late = ops.claim_gate(granted)
+    done, accepted, lost_late, withdrawn = ops.invoke_gate(claimed)
+    ops.acknowledge(
+        [
+            duplicate,
+            blocked,
+            seen,
+            repeated,
+            lost,
+            blocked_late,
+            accepted,
+            lost_late,
+            withdrawn,
+            ops.release_gate(done),
+        ]
+    )
+
+
+@sensor(
+    job=framer_trigger_job,
+    minimum_interval_seconds=5,
+    default_status=DefaultSensorStatus.RUNNING,
+    description=(
+        "Receives from the framer queue and yields one run per message. It deletes nothing: a "
+        "message that no run brings to its end comes again, and after three deliveries stands on "
+        "the dead-letter queue."
+    ),
+)
+def framer_events_sensor(
+    context: SensorEvaluationContext, framer_queue: ResourceParam[QueueConsumer]
+) -> SensorResult | SkipReason:
+    """Receive as many messages as there are free places."""
+    deadline = monotonic() + TICK_SECONDS
+    places = MAX_FRAMER_RUNS - unfinished_framer_runs(context.instance)
+    if places <= 0:
+        return SkipReason(f"all {MAX_FRAMER_RUNS} places are taken; messages wait on the queue")
+    messages: list[ReceivedMessage] = []
+    while len(messages) < places and monotonic() < deadline:
+        received = framer_queue.receive(places - len(messages), 0)
+        if not received:
+            break
+        messages.extend(received)
+    if not messages:
+        return SkipReason("the queue is empty")
+    depth = framer_queue.depth()
+    observed = {"visible": depth.visible, "in_flight": depth.in_flight, "received": len(messages)}
+    return SensorResult(
+        run_requests=[run_request(message) for message in messages],
+        asset_events=[AssetObservation(FRAMER_QUEUE, metadata=observed)],
+    )
+
+
+def unfinished_framer_runs(instance: DagsterInstance) -> int:
+    """Count the framer runs that are queued or running."""
+    return instance.get_runs_count(
+        RunsFilter(job_name=framer_trigger_job.name, statuses=UNFINISHED)
+    )
+
+
+def run_request(message: ReceivedMessage) -> RunRequest:
+    """Return the run of one delivery.
+
+    The run_key names the delivery, not the event: a used run_key blocks for ever, and what died
+    before its claim must be able to run again (H12).
+    """
+    body = pointer_body(message.body)
+    tags = {names.TAG_MESSAGE: message.message_id}
+    problems: list[str] = []
+    try:
+        envelope = parse(message.body)
+    except EnvelopeRefusedError as refused:
+        problems = list(refused.places)
+    else:
+        tags |= {
+            names.TAG_EVENT: str(envelope.event_id),
+            names.TAG_FIRM: str(envelope.firm_id),
+            names.TAG_MATTER: str(envelope.matter_id),
+        }
+        if envelope.trace.trace_id is not None:
+            tags[names.TAG_TRACE] = envelope.trace.trace_id
+    delivery = {
+        "body": body,
+        "problems": problems,
+        "message_id": message.message_id,
+        "receipt_handle": message.receipt_handle,
+        "receive_count": message.receive_count,
+    }
+    return RunRequest(
+        run_key=f"{message.message_id}:{message.receive_count}",
+        run_config={"ops": {"parse": {"config": delivery}}},
+        tags=tags,
+    )

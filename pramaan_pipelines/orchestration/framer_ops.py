@@ -1,0 +1,360 @@
+"""The gates as ops, in contract order, and the acknowledgement that all good ends flow into.
+
+Promises: an envelope that stops leaves its gate by an output named after the outcome, so that the
+graph shows where; a refusal fails the run at its gate with the reason in the first line; the
+message is deleted only after everything it caused is committed.
+Never: holds gate logic; each op calls its function of the core.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final, NoReturn
+
+from dagster import (
+    AssetMaterialization,
+    Backoff,
+    Config,
+    Failure,
+    Jitter,
+    MetadataValue,
+    OpExecutionContext,
+    Out,
+    Output,
+    RawMetadataValue,
+    ResourceParam,
+    RetryPolicy,
+    op,
+)
+from opentelemetry.trace import Span
+from pydantic import Field
+
+from pramaan_pipelines.contracts.envelopes import MatterCreated
+from pramaan_pipelines.contracts.invoke import InvokeAnswer, InvokePayload
+from pramaan_pipelines.contracts.outcomes import EnvelopeRefusedError, Outcome, SkipReason
+from pramaan_pipelines.contracts.text import safe_text
+from pramaan_pipelines.framer import gates
+from pramaan_pipelines.framer.agent import AgentInvoker
+from pramaan_pipelines.framer.claims import Claim, Fence, FrameJobClaims, FrameRequest
+from pramaan_pipelines.messaging.consumer import QueueConsumer
+from pramaan_pipelines.orchestration import names
+from pramaan_pipelines.orchestration.road import AGENT_RUNS, FRAME_JOBS
+from pramaan_pipelines.settings import Settings
+from pramaan_pipelines.store.database import Database
+from pramaan_pipelines.telemetry.propagation import stamp_current_trace
+from pramaan_pipelines.telemetry.spans import mark_failed
+
+
+class DeliveryConfig(Config):
+    """One delivery of one message. The body holds validated pointers and marks, nothing else."""
+
+    body: str = Field(description="the envelope, cut down to its valid pointer fields")
+    problems: list[str] = Field(
+        default_factory=list, description="where the sensor found the body wanting; never a value"
+    )
+    message_id: str = Field(description="SQS message id")
+    receipt_handle: str = Field(description="what this delivery is deleted or handed back with")
+    receive_count: int = Field(ge=1, description="which delivery of the message this is")
+
+
+@dataclass(frozen=True)
+class Visit:
+    """An envelope on its way through the gates."""
+
+    envelope: MatterCreated
+    receipt_handle: str
+
+    @property
+    def request(self) -> FrameRequest:
+        """Whose frame is asked for."""
+        return FrameRequest(self.envelope.firm_id, self.envelope.matter_id, self.envelope.event_id)
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """A visit that won its claim."""
+
+    visit: Visit
+    claim: Claim
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A visit that came to an acknowledged end, and at which gate."""
+
+    outcome: Outcome
+    gate: str
+    event_id: str
+    receipt_handle: str
+
+    @classmethod
+    def of(cls, visit: Visit, outcome: Outcome, gate: str) -> "Ended":
+        """End `visit` at `gate`."""
+        return cls(outcome, gate, str(visit.envelope.event_id), visit.receipt_handle)
+
+
+@contextmanager
+def _at_gate(context: OpExecutionContext, gate: str, span: Span) -> Iterator[None]:
+    """Turn what a gate raises into a failed run that says which gate, why, and what to do."""
+    try:
+        yield
+    except EnvelopeRefusedError as refused:
+        tags = {
+            names.TAG_OUTCOME: str(Outcome.REFUSED),
+            names.TAG_REASON: str(refused.reason),
+            names.TAG_GATE: gate,
+        }
+        context.instance.add_run_tags(context.run_id, tags)
+        mark_failed(span, str(refused.reason))
+        raise Failure(
+            f"refused at {gate}: {refused}",
+            metadata={
+                "outcome": str(Outcome.REFUSED),
+                "reason": str(refused.reason),
+                "places": MetadataValue.json(list(refused.places)),
+            },
+            allow_retries=False,
+        ) from None
+    except Failure:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever it was, the run must say where and what
+        _fail(context, gate, span, error)
+
+
+def _fail(context: OpExecutionContext, gate: str, span: Span, error: Exception) -> NoReturn:
+    kind = type(error).__name__
+    context.instance.add_run_tags(context.run_id, {names.TAG_REASON: kind, names.TAG_GATE: gate})
+    mark_failed(span, kind)
+    raise Failure(
+        f"failed at {gate}: {kind}: {safe_text(error)}. The message is handed back and comes again "
+        "after a pause; after three deliveries it is on the dead-letter queue.",
+        metadata={"reason": kind},
+    ) from None
+
+
+def _branch(*outcomes: str) -> dict[str, Out]:
+    return {name: Out(is_required=False, description=f"left by: {name}") for name in outcomes}
+
+
+@op(
+    name="parse",
+    description="Gate 1 (HR-21): validate the envelope; EventBridge's wrapper is removed first.",
+)
+def parse_gate(
+    context: OpExecutionContext, config: DeliveryConfig, consume_span: ResourceParam[Span]
+) -> Visit:
+    """Validate what the sensor passed on, with the same function."""
+    with _at_gate(context, "parse", consume_span):
+        try:
+            envelope = gates.parse(config.body)
+        except EnvelopeRefusedError as refused:
+            places = sorted({*refused.places, *config.problems})
+            raise EnvelopeRefusedError(refused.reason, places) from None
+    consume_span.set_attributes(
+        {"firm_id": str(envelope.firm_id), "event.type": str(envelope.event_type)}
+    )
+    context.add_output_metadata({"event_id": str(envelope.event_id)})
+    return Visit(envelope, config.receipt_handle)
+
+
+@op(name="environment", description="Gate 2 (EB-09): the envelope's environment is ours.")
+def environment_gate(
+    context: OpExecutionContext,
+    visit: Visit,
+    settings: ResourceParam[Settings],
+    consume_span: ResourceParam[Span],
+) -> Visit:
+    """Refuse another environment's event."""
+    with _at_gate(context, "environment", consume_span):
+        gates.check_environment(visit.envelope, settings.pramaan_environment)
+    return visit
+
+
+@op(
+    name="dedupe",
+    out=_branch("fresh", "duplicate"),
+    description="Gate 3 (EB-07): an event that has a run row was handled already.",
+)
+def dedupe_gate(
+    context: OpExecutionContext,
+    visit: Visit,
+    database: ResourceParam[Database],
+    consume_span: ResourceParam[Span],
+) -> Iterator[Output[Visit | Ended]]:
+    """Look for the event's run row."""
+    request = visit.request
+    with (
+        _at_gate(context, "dedupe", consume_span),
+        database.firm(request.firm_id) as connection,
+    ):
+        handled = gates.is_handled(connection, firm_id=request.firm_id, event_id=request.event_id)
+    if handled:
+        yield Output(Ended.of(visit, Outcome.DUPLICATE, "dedupe"), "duplicate")
+    else:
+        yield Output(visit, "fresh")
+
+
+@op(
+    name="coherence",
+    description="Gate 4 (EB-17, EB-06): the matter is visible under the envelope's firm.",
+)
+def coherence_gate(
+    context: OpExecutionContext,
+    visit: Visit,
+    database: ResourceParam[Database],
+    consume_span: ResourceParam[Span],
+) -> Visit:
+    """Refuse a firm that names another firm's matter."""
+    request = visit.request
+    with (
+        _at_gate(context, "coherence", consume_span),
+        database.firm(request.firm_id) as connection,
+    ):
+        gates.check_subject(connection, firm_id=request.firm_id, matter_id=request.matter_id)
+    return visit
+
+
+@op(
+    name="consent",
+    out=_branch("granted", "consent_blocked", "duplicate"),
+    description="Gate 5 (EB-11): the firm's egress consent, before any run row may exist.",
+)
+def consent_gate(
+    context: OpExecutionContext,
+    visit: Visit,
+    database: ResourceParam[Database],
+    claims: ResourceParam[FrameJobClaims],
+    consume_span: ResourceParam[Span],
+) -> Iterator[Output[Visit | Ended]]:
+    """Go on only with consent; otherwise the skip is kept on the job row."""
+    request, outcome = visit.request, None
+    with _at_gate(context, "consent", consume_span):
+        with database.firm(request.firm_id) as connection:
+            granted = gates.load_egress_consent(connection, firm_id=request.firm_id)
+        if not granted:
+            outcome = claims.record_skip(request, SkipReason.CONSENT_BLOCKED)
+    if outcome is None:
+        yield Output(visit, "granted")
+    else:
+        yield Output(Ended.of(visit, outcome, "consent"), str(outcome))
+
+
+@op(
+    name="claim",
+    out=_branch("claimed", "duplicate", "claim_lost", "consent_blocked"),
+    description=(
+        "Gate 6 (EB-16, EB-18): one atomic claim of the frame job, with the agent's run row in the "
+        "same transaction."
+    ),
+)
+def claim_gate(
+    context: OpExecutionContext,
+    visit: Visit,
+    claims: ResourceParam[FrameJobClaims],
+    consume_span: ResourceParam[Span],
+) -> Iterator[Output[Claimed | Ended]]:
+    """Win the job, or leave by the outcome's output."""
+    with _at_gate(context, "claim", consume_span):
+        won = claims.claim(visit.request, stamp_current_trace())
+    if isinstance(won, Outcome):
+        yield Output(Ended.of(visit, won, "claim"), str(won))
+        return
+    metadata: dict[str, RawMetadataValue] = {
+        "agent_run_id": str(won.agent_run_id),
+        "generation": won.generation,
+    }
+    context.log_event(AssetMaterialization(FRAME_JOBS, metadata=metadata))
+    context.log_event(AssetMaterialization(AGENT_RUNS, metadata=metadata))
+    yield Output(Claimed(visit, won), "claimed", metadata=metadata)
+
+
+INVOKE_RETRIES: Final = RetryPolicy(
+    max_retries=3, delay=2, backoff=Backoff.EXPONENTIAL, jitter=Jitter.FULL
+)
+"""Seconds. Each try carries the same agent_run_id, by which the agent dedupes."""
+
+
+@op(
+    name="invoke",
+    out=_branch("done", "accepted", "claim_lost", "consent_blocked"),
+    retry_policy=INVOKE_RETRIES,
+    description="Gate 7 (EB-02): hand the five keys to the agent, after the commit.",
+)
+def invoke_gate(
+    context: OpExecutionContext,
+    claimed: Claimed,
+    claims: ResourceParam[FrameJobClaims],
+    agent: ResourceParam[AgentInvoker],
+    consume_span: ResourceParam[Span],
+) -> Iterator[Output[Claimed | Ended]]:
+    """Look at the fence once more, then invoke."""
+    claim, answer = claimed.claim, None
+    with _at_gate(context, "invoke", consume_span):
+        fence = claims.fence(claim)
+        if fence is Fence.HELD:
+            answer = agent.invoke(
+                InvokePayload(
+                    firm_id=claim.firm_id,
+                    matter_id=claim.matter_id,
+                    agent_run_id=claim.agent_run_id,
+                    **stamp_current_trace()._asdict(),
+                )
+            )
+    match answer, fence:
+        case InvokeAnswer.DONE, _:
+            yield Output(claimed, "done")
+        case InvokeAnswer.ACCEPTED, _:
+            # H10: the agent's completion releases the job, not this run.
+            yield Output(Ended.of(claimed.visit, Outcome.STARTED, "invoke"), "accepted")
+        case _, Fence.CONSENT_WITHDRAWN:
+            ended = Ended.of(claimed.visit, Outcome.CONSENT_BLOCKED, "invoke")
+            yield Output(ended, "consent_blocked")
+        case _:
+            yield Output(Ended.of(claimed.visit, Outcome.CLAIM_LOST, "invoke"), "claim_lost")
+
+
+@op(
+    name="release",
+    description="Gate 8: give the job back, fenced on the claim's generation.",
+)
+def release_gate(
+    context: OpExecutionContext,
+    claimed: Claimed,
+    claims: ResourceParam[FrameJobClaims],
+    consume_span: ResourceParam[Span],
+) -> Ended:
+    """Release; a zombie's release matches no row and changes nothing."""
+    with _at_gate(context, "release", consume_span):
+        released = claims.release(claimed.claim)
+    context.add_output_metadata({"released": released})
+    if not released:
+        context.log.warning(
+            "the claim was lost before the release: this late write changed nothing"
+        )
+    return Ended.of(claimed.visit, Outcome.STARTED, "release")
+
+
+@op(
+    name="acknowledge",
+    description=(
+        "Delete the message, after everything it caused is committed. Every acknowledged outcome "
+        "ends here."
+    ),
+)
+def acknowledge(
+    context: OpExecutionContext,
+    ends: list[Ended],
+    framer_queue: ResourceParam[QueueConsumer],
+    consume_span: ResourceParam[Span],
+) -> None:
+    """Delete the message of the one end that this run came to."""
+    (end,) = ends
+    with _at_gate(context, "acknowledge", consume_span):
+        deleted = framer_queue.delete(end.receipt_handle)
+    context.instance.add_run_tags(
+        context.run_id, {names.TAG_OUTCOME: str(end.outcome), names.TAG_GATE: end.gate}
+    )
+    context.add_output_metadata(
+        {"outcome": str(end.outcome), "gate": end.gate, "message_deleted": deleted}
+    )
+    context.log.info("event_id=%s outcome=%s gate=%s", end.event_id, end.outcome, end.gate)

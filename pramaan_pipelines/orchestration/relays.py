@@ -1,0 +1,186 @@
+"""One job and one schedule for each lane of the registry.
+
+Promises: a schedule whose lane has nothing due launches no run; a relay run drains until the lane
+is empty, its destination is out, or its budget ends; a run that met an outage is red and says why.
+Never: reads anything from the tick: what is pending is all that counts, so that a tick that never
+came loses nothing.
+"""
+
+from typing import Any
+
+from dagster import (
+    AssetMaterialization,
+    Config,
+    DefaultScheduleStatus,
+    Failure,
+    JobDefinition,
+    MetadataValue,
+    OpExecutionContext,
+    ResourceParam,
+    RunRequest,
+    ScheduleDefinition,
+    ScheduleEvaluationContext,
+    SkipReason,
+    in_process_executor,
+    job,
+    op,
+    schedule,
+)
+from pydantic import Field
+
+from pramaan_pipelines.errors import DestinationError
+from pramaan_pipelines.orchestration.names import NO_RUN_RETRIES, TAG_LANE, max_runtime
+from pramaan_pipelines.orchestration.road import destination_key
+from pramaan_pipelines.outbox.backlog import any_due, backlog, unclaimed_events
+from pramaan_pipelines.outbox.drain import DrainLimits
+from pramaan_pipelines.outbox.lanes import LANES, Lane
+from pramaan_pipelines.outbox.relay import (
+    DEFAULT_BUDGET_SECONDS,
+    RelayRun,
+    StoppedReason,
+    run_relay,
+)
+from pramaan_pipelines.settings import Settings
+from pramaan_pipelines.store.database import Database
+from pramaan_pipelines.telemetry.provider import Telemetry
+
+
+class RelayConfig(Config):
+    """The bounds of one relay run."""
+
+    batch_rows: int = Field(default=500, ge=1, le=1000, description="most rows of one drain")
+    budget_seconds: float = Field(
+        default=DEFAULT_BUDGET_SECONDS, gt=0, le=600, description="no drain starts after these"
+    )
+
+
+def relay_job(lane: Lane) -> JobDefinition:
+    """Return the job that drains `lane`."""
+
+    @op(
+        name=f"drain_{lane.name}",
+        description=f"Send every pending `{lane.event_type}` row of `{lane.outbox.table}`.",
+        tags={"kind": "postgres"},
+    )
+    def drain(
+        context: OpExecutionContext,
+        config: RelayConfig,
+        settings: ResourceParam[Settings],
+        database: ResourceParam[Database],
+        telemetry: ResourceParam[Telemetry],
+    ) -> None:
+        publisher = lane.publisher(settings)
+        try:
+            # A bus that is not there answers success: without this look, rows would be lost.
+            publisher.verify()
+        except DestinationError as error:
+            raise Failure(f"{lane.name}: nothing was sent. {error}") from None
+        run = run_relay(
+            lane,
+            database=database,
+            publisher=publisher,
+            telemetry=telemetry,
+            limits=DrainLimits(rows=config.batch_rows),
+            budget_seconds=config.budget_seconds,
+        )
+        _tell(context, lane, publisher.destination, run, database)
+
+    @job(
+        name=f"{lane.name}_job",
+        description=(
+            f"Drains `{lane.event_type}` from `{lane.outbox.table}` until nothing is pending. "
+            "Safe to start at any time, also twice at once: each row is locked while it is sent."
+        ),
+        executor_def=in_process_executor,
+        tags={TAG_LANE: lane.name, **NO_RUN_RETRIES, **max_runtime(300)},
+    )
+    def relay() -> None:
+        drain()
+
+    return relay
+
+
+def _tell(
+    context: OpExecutionContext, lane: Lane, destination: str, run: RelayRun, database: Database
+) -> None:
+    """Put what the run came to where an operator looks; fail it where the destination was out."""
+    with database.staff() as connection:
+        left = backlog(connection, lane)
+        unclaimed = unclaimed_events(connection)
+    metadata: dict[str, Any] = {
+        "selected": run.selected,
+        "sent": run.sent,
+        "failed": run.failed,
+        "parked": run.parked,
+        "bytes": run.bytes,
+        "drains": run.drains,
+        "seconds": round(run.seconds, 3),
+        "stopped_reason": str(run.stopped_reason),
+        "still_pending": left.pending,
+        "oldest_pending_seconds": round(left.oldest_seconds, 1),
+        "parked_in_lane": left.parked,
+    }
+    if run.failures:
+        metadata["failures"] = MetadataValue.md(_failure_table(run))
+    if unclaimed:
+        metadata["pending_without_a_lane"] = MetadataValue.json(unclaimed)
+        context.log.warning("pending rows that no lane drains: %s; add a lane for them", unclaimed)
+    context.add_output_metadata(metadata)
+    context.log_event(AssetMaterialization(destination_key(lane), metadata=metadata))
+    context.log.info(
+        "%s: sent %d of %d to %s, failed %d, parked %d, stopped: %s",
+        lane.name,
+        run.sent,
+        run.selected,
+        destination,
+        run.failed,
+        run.parked,
+        run.stopped_reason,
+    )
+    if run.stopped_reason is StoppedReason.OUTAGE:
+        raise Failure(
+            f"{lane.name}: {destination} is out ({run.outage}). The rows stay pending and the next "
+            "run tries again; look at the destination and at this service's credentials.",
+            metadata=metadata,
+        )
+
+
+def _failure_table(run: RelayRun) -> str:
+    rows = [
+        f"| {f.event_id} | {f.status} | {'parked' if f.parked else 'to be retried'} | {f.detail} |"
+        for f in run.failures
+    ]
+    return "\n".join(["| event_id | status | then | detail |", "|---|---|---|---|", *rows])
+
+
+def relay_schedule(lane: Lane, target: JobDefinition) -> ScheduleDefinition:
+    """Return the schedule that looks every minute whether `lane` has something due."""
+
+    @schedule(
+        name=f"{lane.name}_schedule",
+        job=target,
+        cron_schedule="* * * * *",
+        execution_timezone="UTC",
+        default_status=DefaultScheduleStatus.RUNNING,
+        description=f"Every minute: drain `{lane.event_type}`, if a row is due.",
+    )
+    def tick(
+        context: ScheduleEvaluationContext,  # noqa: ARG001
+        database: ResourceParam[Database],
+    ) -> RunRequest | SkipReason:
+        with database.staff() as connection:
+            if any_due(connection, lane):
+                return RunRequest()
+            unclaimed = unclaimed_events(connection)
+        if unclaimed:
+            return SkipReason(
+                f"nothing pending in this lane, BUT rows are pending that no lane drains: "
+                f"{unclaimed}; add a lane for them"
+            )
+        return SkipReason("nothing pending")
+
+    return tick
+
+
+RELAY_JOBS = {lane.name: relay_job(lane) for lane in LANES}
+RELAY_SCHEDULES = [relay_schedule(lane, RELAY_JOBS[lane.name]) for lane in LANES]

@@ -1,0 +1,111 @@
+"""What ops, schedules and sensors are given: settings, database, claims, sweep, queue, agent.
+
+Promises: each is made when a run or a tick needs it, shared by what depends on it, and closed when
+that run or tick ends.
+Never: opens anything at import.
+"""
+
+from collections.abc import Iterator
+
+from dagster import InitResourceContext, ResourceDefinition, mem_io_manager, resource
+
+from pramaan_pipelines.framer.agent import AgentInvoker, LoggingAgent
+from pramaan_pipelines.framer.claims import FrameJobClaims
+from pramaan_pipelines.framer.sweep import StaleFrameJobSweep
+from pramaan_pipelines.messaging.consumer import QueueConsumer
+from pramaan_pipelines.orchestration.consume_span import consume_span_resource
+from pramaan_pipelines.settings import Settings
+from pramaan_pipelines.store.database import Database
+from pramaan_pipelines.telemetry.provider import Telemetry
+
+
+@resource(description="The environment's settings; a missing one is named, with what to do.")
+def settings_resource(_: InitResourceContext) -> Settings:
+    """Read the environment."""
+    return Settings.load()
+
+
+@resource(
+    description="Postgres as the service role (DATABASE_URL).",
+    required_resource_keys={"settings"},
+)
+def database_resource(context: InitResourceContext) -> Iterator[Database]:
+    """Open for one run or one tick."""
+    database = Database.connect(_settings(context).database_url)
+    try:
+        yield database
+    finally:
+        database.close()
+
+
+@resource(
+    description=(
+        "Claims on ops.matter_frame_jobs, with the lease of MATTER_FRAME_JOB_LEASE_SECONDS. The "
+        "table's columns, statuses and claim semantics are shared with other services."
+    ),
+    required_resource_keys={"settings", "database"},
+)
+def claims_resource(context: InitResourceContext) -> FrameJobClaims:
+    """Make the claims with the lease of the settings."""
+    lease = _settings(context).matter_frame_job_lease_seconds
+    return FrameJobClaims(context.resources.database, lease_seconds=lease)
+
+
+@resource(
+    description="The stale sweep of ops.matter_frame_jobs, with the same lease as the claims.",
+    required_resource_keys={"settings", "database"},
+)
+def sweep_resource(context: InitResourceContext) -> StaleFrameJobSweep:
+    """Make the sweep with the lease of the settings."""
+    lease = _settings(context).matter_frame_job_lease_seconds
+    return StaleFrameJobSweep(context.resources.database, lease_seconds=lease)
+
+
+@resource(
+    description="The tracer and the meter of the process that does the work.",
+    required_resource_keys={"settings"},
+)
+def telemetry_resource(context: InitResourceContext) -> Telemetry:
+    """Set up where the run is, which is after any fork."""
+    return Telemetry.current(_settings(context).pramaan_environment)
+
+
+@resource(
+    description="The framer queue (FRAMER_EVENTS_QUEUE_URL), as its consumer.",
+    required_resource_keys={"settings"},
+)
+def framer_queue_resource(context: InitResourceContext) -> QueueConsumer:
+    """Make the client."""
+    return QueueConsumer.from_settings(_settings(context))
+
+
+@resource(
+    description="The agent runtime that the invoke reaches (PRAMAAN_AGENT).",
+    required_resource_keys={"settings"},
+)
+def agent_resource(context: InitResourceContext) -> AgentInvoker:
+    """Make the invoker that the settings name."""
+    match _settings(context).pramaan_agent:
+        case "stub":
+            return LoggingAgent()
+
+
+def make_resources() -> dict[str, ResourceDefinition]:
+    """Return the resources by key."""
+    return {
+        "settings": settings_resource,
+        "database": database_resource,
+        "telemetry": telemetry_resource,
+        "claims": claims_resource,
+        "sweep": sweep_resource,
+        "framer_queue": framer_queue_resource,
+        "agent": agent_resource,
+        "consume_span": consume_span_resource,
+        # What passes from gate to gate stays in the process and is never written anywhere.
+        "io_manager": mem_io_manager,
+    }
+
+
+def _settings(context: InitResourceContext) -> Settings:
+    settings: Settings = context.resources.settings
+    return settings

@@ -1,0 +1,285 @@
+"""One drain: one batch of one lane in one transaction, under one span.
+
+Promises: exactly the pending rows of the lane are taken, oldest first; a row is marked as
+dispatched in the transaction that held it while it was sent; each row gets its own end.
+Never: re-stamps a trace context, sends a row of another lane, lets a row's fault stop its
+neighbours, or counts an outage against a row.
+
+The order inside the transaction is the guarantee: lock, send, mark, commit. A crash before the
+destination accepts sends the row later; a crash after it sends the row twice, with one event_id.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from sqlalchemy import Connection, text
+
+from pramaan_pipelines.contracts.trace import TraceContext
+from pramaan_pipelines.messaging.publisher import (
+    OutboundMessage,
+    Publisher,
+    SendResult,
+    SendStatus,
+)
+from pramaan_pipelines.outbox.lanes import (
+    DOCUMENT_INGEST,
+    DOCUMENT_REGISTRATION,
+    DOMAIN_EVENT,
+    Lane,
+)
+from pramaan_pipelines.store.database import Database
+from pramaan_pipelines.telemetry.propagation import link_from_trace_context
+from pramaan_pipelines.telemetry.provider import MAX_BATCH_ROWS, Telemetry
+from pramaan_pipelines.telemetry.spans import manual_span, mark_failed
+
+MAX_MESSAGE_BYTES: Final = 256 * 1024
+
+# Reads {table}_pending_idx (event_type, id) WHERE dispatched_at IS NULL AND parked_at IS NULL.
+# The running sum cuts the batch by bytes in the database: what is over the budget is not fetched,
+# and its lock goes with the commit. A body over the limit is not fetched at all, only its size.
+SELECT_PENDING: Final = """
+    WITH due AS MATERIALIZED (
+        SELECT id, event_id, traceparent, tracestate, {body} AS body
+        FROM {table}
+        WHERE dispatched_at IS NULL AND parked_at IS NULL
+          AND event_type = :event_type AND next_attempt_at <= now()
+        ORDER BY id
+        LIMIT :max_rows
+        FOR UPDATE SKIP LOCKED
+    ), sized AS (
+        SELECT *, octet_length(body) AS bytes,
+               sum(least(octet_length(body), :max_message)) OVER (ORDER BY id) AS running
+        FROM due
+    )
+    SELECT id, event_id, traceparent, tracestate, bytes,
+           CASE WHEN bytes <= :max_message THEN body END AS body
+    FROM sized WHERE running <= :max_bytes ORDER BY id
+"""
+
+MARK_SENT: Final = """
+    UPDATE {table} SET dispatched_at = now(), last_dispatch_error = NULL
+    WHERE id = ANY(:ids)
+"""
+
+# `blame` is 1 for a row that was refused by name and 0 for an outage, which costs a row nothing
+# but a pause. The pause doubles with each refusal, spread so that rows do not return as one herd.
+MARK_UNSENT: Final = """
+    UPDATE {table} AS o SET
+        last_dispatch_error = f.error,
+        attempts = o.attempts + f.blame,
+        next_attempt_at = now() + make_interval(secs => (0.5 + random() / 2) * CASE
+            WHEN f.blame = 0 THEN :pause
+            ELSE least(:pause * 2 ^ o.attempts, :max_pause) END),
+        parked_at = CASE WHEN f.hopeless OR o.attempts + f.blame >= :max_attempts THEN now() END,
+        parked_reason = CASE WHEN f.hopeless OR o.attempts + f.blame >= :max_attempts
+                             THEN f.error END
+    FROM unnest(CAST(:ids AS bigint[]), CAST(:errors AS text[]),
+                CAST(:blames AS integer[]), CAST(:hopeless AS boolean[]))
+         AS f(id, error, blame, hopeless)
+    WHERE o.id = f.id
+    RETURNING o.id, o.parked_at IS NOT NULL
+"""
+
+
+@dataclass(frozen=True)
+class DrainLimits:
+    """The bounds of one batch, and of what a row may cost.
+
+    Attributes:
+        rows: the most rows of a batch; at most MAX_BATCH_ROWS, the bound of a span's links.
+        bytes: the most body bytes of a batch held in memory, at least one message's limit.
+        send_seconds: no call to the destination starts later than this after the first.
+        attempts: refusals by name before a row is parked.
+        pause_seconds: the first pause after a failure.
+        max_pause_seconds: the longest pause.
+    """
+
+    rows: int = 500
+    bytes: int = 8 * 1024 * 1024
+    send_seconds: float = 20.0
+    attempts: int = 8
+    pause_seconds: float = 20.0
+    max_pause_seconds: float = 3600.0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.rows <= MAX_BATCH_ROWS:
+            raise ValueError(f"rows must be from 1 to {MAX_BATCH_ROWS}")
+        if self.bytes < MAX_MESSAGE_BYTES:
+            raise ValueError(f"bytes must be at least {MAX_MESSAGE_BYTES}, or no row might fit")
+
+
+class Failure(NamedTuple):
+    """A row that was not sent, and why."""
+
+    event_id: UUID
+    status: SendStatus
+    detail: str
+    parked: bool
+
+
+@dataclass(frozen=True)
+class DrainResult:
+    """What one batch came to.
+
+    Attributes:
+        selected: rows taken.
+        sent: rows accepted and marked as dispatched.
+        failed: rows not sent, to be tried again.
+        parked: rows that will not be tried again until somebody redrives them.
+        bytes: body bytes of the rows sent.
+        outage: what the destination said when the fault was not a row's; None when all is well.
+        failures: each row that was not sent.
+    """
+
+    selected: int = 0
+    sent: int = 0
+    failed: int = 0
+    parked: int = 0
+    bytes: int = 0
+    outage: str | None = None
+    failures: tuple[Failure, ...] = field(default=())
+
+
+def relay_pending_document_ingest_events(
+    database: Database, publisher: Publisher, telemetry: Telemetry, limits: DrainLimits
+) -> DrainResult:
+    """Drain one batch of `document.ingest.requested` to the ingestion queue."""
+    return _relay_pending_outbox_events(database, publisher, telemetry, limits, DOCUMENT_INGEST)
+
+
+def relay_pending_document_registration_events(
+    database: Database, publisher: Publisher, telemetry: Telemetry, limits: DrainLimits
+) -> DrainResult:
+    """Drain one batch of `document.registration.requested` to the registrar queue."""
+    return _relay_pending_outbox_events(
+        database, publisher, telemetry, limits, DOCUMENT_REGISTRATION
+    )
+
+
+def relay_pending_domain_events(
+    database: Database, publisher: Publisher, telemetry: Telemetry, limits: DrainLimits
+) -> DrainResult:
+    """Drain one batch of `matter.created` to the event bus."""
+    return _relay_pending_outbox_events(database, publisher, telemetry, limits, DOMAIN_EVENT)
+
+
+class _Row(NamedTuple):
+    id: int
+    event_id: UUID
+    traceparent: str | None
+    tracestate: str | None
+    bytes: int
+    body: str | None
+
+    @property
+    def trace(self) -> TraceContext:
+        return TraceContext(self.traceparent, self.tracestate)
+
+
+def _relay_pending_outbox_events(
+    database: Database,
+    publisher: Publisher,
+    telemetry: Telemetry,
+    limits: DrainLimits,
+    lane: Lane,
+) -> DrainResult:
+    """Drain one batch of `lane`: the body that every relay shares."""
+    with (
+        telemetry.timed(lane.metric),
+        manual_span(telemetry.tracer, lane.span) as span,
+        database.staff() as connection,
+    ):
+        rows = _select(connection, lane, limits)
+        for row in rows:
+            if link := link_from_trace_context(row.trace):
+                span.add_link(link.context, link.attributes)
+        span.set_attribute("messaging.batch.message_count", len(rows))
+        if not rows:
+            return DrainResult()
+        result = _mark(connection, lane, limits, rows, _send(publisher, lane, limits, rows))
+        if result.outage is not None:
+            mark_failed(span, SendStatus.UNAVAILABLE)
+        return result
+
+
+def _select(connection: Connection, lane: Lane, limits: DrainLimits) -> list[_Row]:
+    query = SELECT_PENDING.format(table=lane.outbox.table, body=lane.outbox.body)
+    found = connection.execute(
+        text(query),
+        {
+            "event_type": lane.event_type,
+            "max_rows": limits.rows,
+            "max_bytes": limits.bytes,
+            "max_message": MAX_MESSAGE_BYTES,
+        },
+    )
+    return [_Row(*row) for row in found]
+
+
+def _send(
+    publisher: Publisher, lane: Lane, limits: DrainLimits, rows: Sequence[_Row]
+) -> list[SendResult]:
+    """Return the answer for each row, in order; what is too large is never sent."""
+    messages = [
+        OutboundMessage(str(row.event_id), lane.event_type, row.body, row.trace)
+        for row in rows
+        if row.body is not None
+    ]
+    answers = iter(
+        publisher.send(messages, deadline=monotonic() + limits.send_seconds) if messages else ()
+    )
+    too_large = SendResult(SendStatus.IMPOSSIBLE, "body over 256 KiB")
+    return [too_large if row.body is None else next(answers) for row in rows]
+
+
+def _mark(
+    connection: Connection,
+    lane: Lane,
+    limits: DrainLimits,
+    rows: Sequence[_Row],
+    results: Sequence[SendResult],
+) -> DrainResult:
+    table = lane.outbox.table
+    pairs = list(zip(rows, results, strict=True))
+    sent = [row for row, result in pairs if result.status is SendStatus.ACCEPTED]
+    if sent:
+        connection.execute(text(MARK_SENT.format(table=table)), {"ids": [row.id for row in sent]})
+    unsent = [(row, result) for row, result in pairs if result.status is not SendStatus.ACCEPTED]
+    parked: set[int] = set()
+    if unsent:
+        marked = connection.execute(
+            text(MARK_UNSENT.format(table=table)),
+            {
+                "ids": [row.id for row, _ in unsent],
+                "errors": [_error(result) for _, result in unsent],
+                "blames": [
+                    int(result.status is not SendStatus.UNAVAILABLE) for _, result in unsent
+                ],
+                "hopeless": [result.status is SendStatus.IMPOSSIBLE for _, result in unsent],
+                "pause": limits.pause_seconds,
+                "max_pause": limits.max_pause_seconds,
+                "max_attempts": limits.attempts,
+            },
+        )
+        parked = {row_id for row_id, is_parked in marked if is_parked}
+    outages = Counter(_error(r) for _, r in unsent if r.status is SendStatus.UNAVAILABLE)
+    return DrainResult(
+        selected=len(rows),
+        sent=len(sent),
+        failed=len(unsent) - len(parked),
+        parked=len(parked),
+        bytes=sum(row.bytes for row in sent),
+        outage=outages.most_common(1)[0][0] if outages else None,
+        failures=tuple(
+            Failure(row.event_id, result.status, _error(result), row.id in parked)
+            for row, result in unsent
+        ),
+    )
+
+
+def _error(result: SendResult) -> str:
+    return result.detail or str(result.status)
