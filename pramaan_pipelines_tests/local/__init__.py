@@ -1,0 +1,1 @@
+"""Tests of the embedded stack: real servers in throw-away folders."""
