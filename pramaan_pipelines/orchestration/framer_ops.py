@@ -9,7 +9,7 @@ Never: holds gate logic; each op calls its function of the core.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from dagster import (
     AssetMaterialization,
@@ -21,7 +21,6 @@ from dagster import (
     OpExecutionContext,
     Out,
     Output,
-    RawMetadataValue,
     ResourceParam,
     RetryPolicy,
     op,
@@ -259,7 +258,7 @@ def claim_gate(
     if isinstance(won, Outcome):
         yield Output(Ended.of(visit, won, "claim"), str(won))
         return
-    metadata: dict[str, RawMetadataValue] = {
+    metadata: dict[str, Any] = {
         "agent_run_id": str(won.agent_run_id),
         "generation": won.generation,
     }
