@@ -1,4 +1,7 @@
-"""A real Postgres for the session, a migrated database for each test, and telemetry in memory."""
+"""A real Postgres for the session, a migrated database for each test, and telemetry in memory.
+
+The emulator and the stub of AWS stand in support/aws.py.
+"""
 
 import itertools
 from collections.abc import Iterator
@@ -20,6 +23,8 @@ from pramaan_pipelines.store.database import Database
 from pramaan_pipelines.telemetry.provider import SPAN_LIMITS, Telemetry
 from pramaan_pipelines_tests.support.records import TelemetryRecord
 from pramaan_pipelines_tests.support.world import World
+
+pytest_plugins = ["pramaan_pipelines_tests.support.aws"]
 
 TEMPLATE = "template_at_head"
 _numbers = itertools.count(1)

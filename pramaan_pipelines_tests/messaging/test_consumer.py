@@ -17,8 +17,8 @@ from pramaan_pipelines.messaging.eventbridge import EventBusPublisher
 from pramaan_pipelines.messaging.publisher import OutboundMessage, SendStatus
 from pramaan_pipelines.messaging.sqs import DocumentIngestQueueClient, QueueClient
 from pramaan_pipelines.settings import Settings
-from pramaan_pipelines_tests.messaging.conftest import settings_for
-from pramaan_pipelines_tests.messaging.stub import Reply, Request, Stub, error
+from pramaan_pipelines_tests.support.aws import settings_for
+from pramaan_pipelines_tests.support.stub import Reply, Request, Stub, error
 
 TRACE = TraceContext("00-" + "a" * 32 + "-" + "b" * 16 + "-01", "vendor=1")
 QUEUE_URL = "https://sqs.us-east-1.amazonaws.com/000000000000/framer"

@@ -16,8 +16,8 @@ from pramaan_pipelines.messaging.clients import client
 from pramaan_pipelines.messaging.provision import OUTPUTS, provision, stack_name, template_body
 from pramaan_pipelines.messaging.verification import verify_provisioned
 from pramaan_pipelines.settings import Settings
-from pramaan_pipelines_tests.messaging.conftest import settings_for
-from pramaan_pipelines_tests.messaging.stub import Stub, error
+from pramaan_pipelines_tests.support.aws import settings_for
+from pramaan_pipelines_tests.support.stub import Stub, error
 
 QUEUES = ("documents-ingestion", "documents-registration", "framer-events")
 

@@ -20,8 +20,8 @@ from pramaan_pipelines.messaging.publisher import (
     SendStatus,
 )
 from pramaan_pipelines.messaging.sqs import DocumentIngestQueueClient, QueueClient
-from pramaan_pipelines_tests.messaging.conftest import free_port, settings_for
-from pramaan_pipelines_tests.messaging.stub import (
+from pramaan_pipelines_tests.support.aws import free_port, settings_for
+from pramaan_pipelines_tests.support.stub import (
     Reply,
     Request,
     Reset,
