@@ -30,6 +30,30 @@ MAX_BODY_BYTES: Final = 256 * 1024
 """Both services take a message of this size everywhere."""
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_RFC_3339 = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?"
+    r"([Zz]|[+-][0-9]{2}:[0-9]{2})"
+)
+
+
+_TOO_LARGE: Final = "body (over 256 KiB)"
+_NOT_JSON: Final = "body (not JSON)"
+_NOT_AN_OBJECT: Final = "body (not an object)"
+_DUPLICATE_KEYS: Final = "body (duplicate keys)"
+_NOT_UNICODE: Final = "body (a key is not Unicode)"
+_NOT_A_NUMBER: Final = "body (NaN or Infinity)"
+_REFUSED_WHOLE: Final = {
+    f"<refused: {place}>": place
+    for place in (
+        _TOO_LARGE,
+        _NOT_JSON,
+        _NOT_AN_OBJECT,
+        _DUPLICATE_KEYS,
+        _NOT_UNICODE,
+        _NOT_A_NUMBER,
+    )
+}
+"""What `pointer_body` stores of a body that is no envelope at all, with the place that it names."""
 
 
 def _malformed(*places: str) -> EnvelopeRefusedError:
@@ -47,10 +71,11 @@ Environment = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,30}$"
 
 
 def _timestamp(value: object) -> object:
-    # pydantic reads a bare number as epoch seconds; the contract says an RFC 3339 text.
-    if not isinstance(value, str | datetime):
-        raise ValueError("not a timestamp text")  # noqa: TRY004 - pydantic turns ValueError into a place
-    return value
+    # pydantic reads a number, also one in quotes, as epoch seconds, and takes a fraction of any
+    # length; the contract says an RFC 3339 text.
+    if isinstance(value, datetime) or (isinstance(value, str) and _RFC_3339.fullmatch(value)):
+        return value
+    raise ValueError("not an RFC 3339 timestamp")
 
 
 Timestamp = Annotated[AwareDatetime, BeforeValidator(_timestamp)]
@@ -177,7 +202,7 @@ def _pointers(
     at: tuple[int | str, ...],
     bad: set[tuple[int | str, ...]],
 ) -> object:
-    if not isinstance(value, dict):
+    if at in bad or not isinstance(value, dict):
         return _REFUSED
     kept: dict[str, object] = {}
     for name, field in model.model_fields.items():
@@ -214,24 +239,33 @@ def _places(error: ValidationError) -> list[str]:
 
 def _load_object(body: str) -> dict[str, Any]:
     if len(body) > MAX_BODY_BYTES or len(body.encode(errors="surrogatepass")) > MAX_BODY_BYTES:
-        raise _malformed("body (over 256 KiB)")
+        raise _malformed(_TOO_LARGE)
+    if body in _REFUSED_WHOLE:
+        raise _malformed(_REFUSED_WHOLE[body])
     try:
         value = json.loads(body, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
     except EnvelopeRefusedError:
         raise
     except (ValueError, RecursionError):
-        raise _malformed("body (not JSON)") from None
+        raise _malformed(_NOT_JSON) from None
     if not isinstance(value, dict):
-        raise _malformed("body (not an object)")
+        raise _malformed(_NOT_AN_OBJECT)
     return value
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
-        raise _malformed("body (duplicate keys)")
+        raise _malformed(_DUPLICATE_KEYS)
+    if any(not _encodes(key) for key in value):
+        # pydantic stops at such a key and says nothing of the other fields.
+        raise _malformed(_NOT_UNICODE)
     return value
 
 
+def _encodes(key: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in key)
+
+
 def _no_constant(_: str) -> Any:
-    raise _malformed("body (NaN or Infinity)")
+    raise _malformed(_NOT_A_NUMBER)

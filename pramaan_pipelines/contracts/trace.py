@@ -12,7 +12,12 @@ from typing import NamedTuple
 TRACEPARENT = re.compile(
     r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
 )
-TRACESTATE = re.compile(r"[\x20-\x7e]{1,512}")
+_MEMBER = (
+    r"[a-z0-9][a-z0-9_\-*/@]{0,255}="
+    r"[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]"
+)
+TRACESTATE = re.compile(rf"(?=.{{1,512}}\Z){_MEMBER}( *, *{_MEMBER}){{0,31}}")
+"""A list of key=value, so that a sentence is none."""
 
 
 class TraceContext(NamedTuple):

@@ -34,7 +34,10 @@ DEFAULTS = {
 
 @dataclass(frozen=True)
 class Stack:
-    """What `up` brought up, or found given. Values that hold a password stay out of `repr`."""
+    """What `up` brought up, or found given. Values that hold a password stay out of `repr`.
+
+    `embedded` are the parts that are ours, `started` those of them that this call started.
+    """
 
     state: Path
     environment: str
@@ -44,6 +47,7 @@ class Stack:
     aws_endpoint_url: str
     aws_region: str
     aws_access_key_id: str | None
+    embedded: frozenset[str]
     started: frozenset[str]
     variables: Mapping[str, str] = field(repr=False)
 
@@ -98,7 +102,7 @@ def up(state: Path, env_file: Path | None, environ: Mapping[str, str]) -> Stack:
         absent = [key for key in (*DATABASE_KEYS, *AWS_KEYS) if key not in ours]
         unset = {k: v for k, v in defaults.items() if not file.own.get(k)}
         write_env(env_file, {**unset, **ours}, forget=absent)
-    return _stack(state, {**given, **defaults, **ours}, started)
+    return _stack(state, {**given, **defaults, **ours}, frozenset(wanted), started)
 
 
 def down(state: Path, *, wipe: bool = False) -> None:
@@ -158,7 +162,12 @@ def _start(state: Path, wanted: Mapping[str, Server]) -> frozenset[str]:
     return frozenset(part for part, start in starts.items() if start.result())
 
 
-def _stack(state: Path, variables: Mapping[str, str], started: frozenset[str]) -> Stack:
+def _stack(
+    state: Path,
+    variables: Mapping[str, str],
+    embedded: frozenset[str],
+    started: frozenset[str],
+) -> Stack:
     return Stack(
         state=state,
         environment=variables["PRAMAAN_ENVIRONMENT"],
@@ -168,6 +177,7 @@ def _stack(state: Path, variables: Mapping[str, str], started: frozenset[str]) -
         aws_endpoint_url=variables["AWS_ENDPOINT_URL"],
         aws_region=variables["AWS_REGION"],
         aws_access_key_id=variables.get("AWS_ACCESS_KEY_ID"),
+        embedded=embedded,
         started=started,
         variables=variables,
     )

@@ -71,7 +71,9 @@ def manual_span(
         UnregisteredSpanError: `name` is not registered.
     """
     if name not in SpanName.__members__.values():
-        raise UnregisteredSpanError(f"{name!r} is not a registered span: add it to telemetry/spans.py")
+        raise UnregisteredSpanError(
+            f"{name!r} is not a registered span: add it to telemetry/spans.py"
+        )
     spec = REGISTRY[SpanName(name)]
     with tracer.start_as_current_span(
         str(name),

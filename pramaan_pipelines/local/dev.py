@@ -1,0 +1,131 @@
+"""`pramaan dev`: the whole system on one machine, until Ctrl-C.
+
+Promises: everything that it started ends with it; what had been running before goes on.
+Never: touches a database or an account that it did not start, beyond reading and writing as the
+service does.
+"""
+
+import os
+import signal
+import socket
+import sys
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from threading import Event, Thread
+from time import monotonic
+from types import FrameType
+from typing import Final
+from urllib.error import URLError
+from urllib.request import urlopen
+
+from pramaan_pipelines.local.children import dagster
+from pramaan_pipelines.local.embedded import make_ready
+from pramaan_pipelines.local.home import dagster_home
+from pramaan_pipelines.local.seed import seed
+from pramaan_pipelines.local.stack import down
+from pramaan_pipelines.local.stream import PAUSE_SECONDS, stream
+from pramaan_pipelines.settings import Settings
+from pramaan_pipelines.store.database import Database
+from pramaan_pipelines.telemetry.provider import Telemetry
+
+DEFAULT_PORT: Final = 3000
+START_SECONDS: Final = 120.0
+
+
+def dev(
+    state: Path,
+    env_file: Path,
+    environ: Mapping[str, str],
+    *,
+    port: int | None = None,
+    pause_seconds: float = PAUSE_SECONDS,
+) -> int:
+    """Run until SIGINT or SIGTERM; returns the exit code.
+
+    Args:
+        state: the state folder.
+        env_file: the `.env` that plain `dagster dev` reads too.
+        environ: the user's environment.
+        port: of the UI; None takes 3000, or a free one where that is taken.
+        pause_seconds: between two writes of the sample stream.
+    """
+    stop = _stop_on_signals()
+    with ExitStack() as ending:
+        ready = make_ready(state, env_file, environ)
+        if ready.stack.started:
+            ending.callback(down, state)
+        settings = Settings.load()
+        database = Database.connect(settings.database_url)
+        ending.callback(database.close)
+        seed(database, settings.pramaan_environment)
+
+        home = dagster_home(state)
+        ui = port or _free_port()
+        child = ending.enter_context(
+            dagster(
+                *("dev", "-w", str(home.workspace), "-h", "127.0.0.1", "-p", str(ui)),
+                environment={**os.environ, "DAGSTER_HOME": str(home.folder)},
+                folder=home.workspace.parent,
+            )
+        )
+        url = f"http://127.0.0.1:{ui}"
+        if _answers(url, stop):
+            _say(
+                f"\n  Pramaan is running: {url}/asset-groups (runs: {url}/runs). Ctrl-C ends it.\n"
+            )
+            telemetry = Telemetry.current(settings.pramaan_environment)
+            feeder = Thread(
+                target=stream,
+                args=(database, telemetry.tracer, settings.pramaan_environment, stop),
+                kwargs={"pause_seconds": pause_seconds},
+            )
+            feeder.start()
+            ending.callback(feeder.join)
+            ending.callback(stop.set)
+        while not stop.wait(0.5):
+            if child.poll() is not None:
+                _say("Dagster ended by itself; its output above says why.")
+                return 1
+        _say("Ending Dagster and what was started with it ...")
+    return 0
+
+
+def _stop_on_signals() -> Event:
+    stop = Event()
+
+    def set_stop(_signal: int, _frame: FrameType | None) -> None:
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, set_stop)
+    return stop
+
+
+def _free_port() -> int:
+    for wanted in (DEFAULT_PORT, 0):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", wanted))
+            except OSError:
+                continue
+            port: int = probe.getsockname()[1]
+            return port
+    raise OSError("no free port on 127.0.0.1")
+
+
+def _answers(url: str, stop: Event) -> bool:
+    deadline = monotonic() + START_SECONDS
+    while monotonic() < deadline and not stop.wait(0.5):
+        try:
+            with urlopen(f"{url}/server_info", timeout=2):  # noqa: S310 - our own child
+                return True
+        except (URLError, OSError):
+            continue
+    return False
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()

@@ -1,0 +1,52 @@
+"""Looking up framer runs in a Dagster instance by what they carried.
+
+Promises: reads only.
+Never: is part of the road; it serves the demo and the tests.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from dagster import DagsterInstance, RunsFilter
+
+from pramaan_pipelines.orchestration import names
+from pramaan_pipelines.orchestration.framer import framer_trigger_job
+
+
+@dataclass(frozen=True)
+class FoundRun:
+    """A framer run: what became of which message."""
+
+    run_id: str
+    status: str
+    message_id: str
+    event_id: str | None
+    outcome: str | None
+    reason: str | None
+    trace_id: str | None
+
+
+@contextmanager
+def instance_at(home: Path) -> Iterator[DagsterInstance]:
+    """Open the instance of a DAGSTER_HOME."""
+    with DagsterInstance.from_config(str(home)) as instance:
+        yield instance
+
+
+def framer_runs(instance: DagsterInstance) -> list[FoundRun]:
+    """Return every framer run, newest first."""
+    return [
+        FoundRun(
+            run.run_id,
+            run.status.value,
+            run.tags[names.TAG_MESSAGE],
+            run.tags.get(names.TAG_EVENT),
+            run.tags.get(names.TAG_OUTCOME),
+            run.tags.get(names.TAG_REASON),
+            run.tags.get(names.TAG_TRACE),
+        )
+        for run in instance.get_runs(RunsFilter(job_name=framer_trigger_job.name))
+        if names.TAG_MESSAGE in run.tags
+    ]
