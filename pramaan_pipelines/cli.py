@@ -1,7 +1,7 @@
 """The `pramaan` command.
 
-Promises: each subcommand is one call of the rooms below; an error says what to do, and the exit code
-is 0 only when what was asked for was done.
+Promises: each subcommand is one call of the rooms below; an error says what to do, and the exit
+code is 0 only when what was asked for was done.
 Never: prints a secret.
 """
 

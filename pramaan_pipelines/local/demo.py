@@ -1,7 +1,7 @@
 """`pramaan demo`: a fixed set of events through the real daemon, and what became of each.
 
-Promises: a stack of its own, made anew and removed at the end; exit code 0 only if every event ended
-as it should, with its trace.
+Promises: a stack of its own, made anew and removed at the end; exit code 0 only if every event
+ended as it should, with its trace.
 Never: touches the stack of `pramaan dev`, or anything that the environment names.
 """
 

@@ -1,7 +1,7 @@
 """The fixed set of events that the demo pushes, and how each should end.
 
-Promises: the good are written by the producers in a firm's own scope, inside a live span; the bad go
-where a stranger could put them: on the bus or on the queue.
+Promises: the good are written by the producers in a firm's own scope, inside a live span; the bad
+go where a stranger could put them: on the bus or on the queue.
 Never: needs more than the service's own privileges.
 """
 
@@ -71,6 +71,12 @@ class Case:
     def is_good(self) -> bool:
         """Whether it ended as it should."""
         return self.became == self.expected and not self.faults
+
+
+def _matter_of(case: Case) -> UUID:
+    if case.matter_id is None:
+        raise LocalStackError(f"{case.name} is no matter's case")
+    return case.matter_id
 
 
 def refused(reason: RefusalReason) -> str:
@@ -146,9 +152,8 @@ class Pusher:
             )
 
     def duplicate_of(self, case: Case) -> Case:
-        """Send the event of a case that has ended once more."""
-        assert case.firm_id and case.matter_id and case.event_id  # noqa: S101 - a matter's case
-        envelope = self._envelope(case.firm_id, case.matter_id, event_id=case.event_id)
+        """Send the event of one of Asha's cases that has ended once more."""
+        envelope = self._envelope(ASHA.id, _matter_of(case), event_id=case.event_id)
         return Case(
             "the same event again",
             str(Outcome.DUPLICATE),
@@ -159,9 +164,9 @@ class Pusher:
 
     def hostile(self, victim: Case) -> Iterator[Case]:
         """Put on the bus and on the queue what should never get through."""
-        assert victim.matter_id  # noqa: S101 - a matter's case
-        own = self._envelope(BANYAN.id, victim.matter_id)
-        foreign = self._envelope(ASHA.id, victim.matter_id, environment="elsewhere")
+        matter = _matter_of(victim)
+        own = self._envelope(BANYAN.id, matter)
+        foreign = self._envelope(ASHA.id, matter, environment="elsewhere")
         for name, envelope, reason in (
             ("a firm names another firm's matter", own, RefusalReason.SUBJECT_NOT_VISIBLE),
             ("another environment's event", foreign, RefusalReason.WRONG_ENVIRONMENT),
@@ -174,7 +179,7 @@ class Pusher:
                 event_id=envelope.event_id,
                 trace_id=envelope.trace.trace_id,
             )
-        fields = json.loads(self._envelope(ASHA.id, victim.matter_id).model_dump_json())
+        fields = json.loads(self._envelope(ASHA.id, matter).model_dump_json())
         for name, body in (
             ("a body that is not JSON", "{not json"),
             ("a body that is not an object", "[1, 2, 3]"),

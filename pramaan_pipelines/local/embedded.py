@@ -20,7 +20,7 @@ from pramaan_pipelines.settings import Settings
 from pramaan_pipelines.store import migrate
 
 VISIBILITY_SECONDS: Final = 120
-"""Shorter than the 1,320 s of a real account, so that a killed worker's message comes again soon."""
+"""Shorter than a real account's 1,320 s: a killed worker's message comes again soon."""
 
 
 @dataclass(frozen=True)

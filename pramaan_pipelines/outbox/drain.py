@@ -66,16 +66,18 @@ MARK_SENT: Final = """
 """
 
 # `blame` is 1 for a row that was refused by name and 0 for an outage, which costs a row nothing
-# but a pause. The pause doubles with each refusal, spread so that rows do not return as one herd.
+# but a pause and never parks it. The pause doubles with each refusal, spread so that rows do not
+# return as one herd; it begins when the answer is known, not when the transaction began.
 MARK_UNSENT: Final = """
     UPDATE {table} AS o SET
         last_dispatch_error = f.error,
         attempts = o.attempts + f.blame,
-        next_attempt_at = now() + make_interval(secs => (0.5 + random() / 2) * CASE
+        next_attempt_at = clock_timestamp() + make_interval(secs => (0.5 + random() / 2) * CASE
             WHEN f.blame = 0 THEN :pause
-            ELSE least(:pause * 2 ^ o.attempts, :max_pause) END),
-        parked_at = CASE WHEN f.hopeless OR o.attempts + f.blame >= :max_attempts THEN now() END,
-        parked_reason = CASE WHEN f.hopeless OR o.attempts + f.blame >= :max_attempts
+            ELSE least(:pause * 2 ^ least(o.attempts, 30), :max_pause) END),
+        parked_at = CASE WHEN f.hopeless OR o.attempts + 1 >= :max_attempts AND f.blame = 1
+                         THEN now() END,
+        parked_reason = CASE WHEN f.hopeless OR o.attempts + 1 >= :max_attempts AND f.blame = 1
                              THEN f.error END
     FROM unnest(CAST(:ids AS bigint[]), CAST(:errors AS text[]),
                 CAST(:blames AS integer[]), CAST(:hopeless AS boolean[]))

@@ -1,0 +1,61 @@
+# `make help` lists the targets. Everything is installed into .venv from the lock, with hashes.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help dev demo up down test test-all check format lock clean
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+
+dev: $(STAMP) ## everything on this machine until Ctrl-C: Postgres, AWS stand-in, Dagster UI, data flowing
+	@$(BIN)/pramaan dev
+
+demo: $(STAMP) ## a fixed set of events through the real daemon; what became of each
+	@$(BIN)/pramaan demo
+
+up: $(STAMP) ## the embedded Postgres and AWS stand-in, migrated and provisioned, for plain `dagster dev`
+	@$(BIN)/pramaan up
+
+down: $(STAMP) ## stop what `make up` started; the data stays
+	@$(BIN)/pramaan down
+
+test: check ## what CI runs: check, and every test but the long ones
+	$(BIN)/python -m pytest -m "not long" -n 2 --dist loadgroup
+
+test-all: check ## the long tests too
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+check: $(STAMP) ## lint, format, types
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+format: $(STAMP) ## mend what can be mended
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+lock: ## resolve the pins anew (needs uv); the locks hold hashes and no registry's address
+	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --no-header -q -o requirements-dev.lock
+	uv pip compile pyproject.toml -c requirements-dev.lock --universal --python-version 3.11 \
+		--generate-hashes --no-emit-index-url --no-header -q -o requirements.lock
+
+clean: ## remove the environment and the embedded stack with its data
+	-@test -x $(BIN)/pramaan && $(BIN)/pramaan down --wipe
+	rm -rf $(VENV) .pramaan .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+
+$(STAMP): requirements-dev.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || \
+		{ echo "Python 3.11 to 3.13 is needed; name it: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+		{ echo "This Python cannot make a virtual environment: install its venv package (Debian: python3-venv)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@# --no-deps: an older pip refuses a hashed lock over extras; `pip check` then looks at the whole.
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements-dev.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(BIN)/python -m pip check
+	@touch $@
