@@ -31,7 +31,10 @@ EnvironmentName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,3
 class Settings(BaseSettings):
     """What the environment says. Field names are the variables' names in lower case."""
 
-    model_config = SettingsConfigDict(extra="ignore", frozen=True, hide_input_in_errors=True)
+    # A variable that is set to nothing is not set: `DATABASE_URL=` must not pass for a URL.
+    model_config = SettingsConfigDict(
+        env_ignore_empty=True, extra="ignore", frozen=True, hide_input_in_errors=True
+    )
 
     pramaan_environment: EnvironmentName = Field(description="suffix of every queue and bus name")
     database_url: SecretStr = Field(description="Postgres as pramaan_app")

@@ -31,7 +31,7 @@ def outbox_key(lane: Lane) -> AssetKey:
 
 def destination_key(lane: Lane) -> AssetKey:
     """Return the asset of the queue or bus that `lane` sends to."""
-    return AssetKey(["messaging", f"{lane.name.removesuffix('_relay')}_destination"])
+    return AssetKey(["messaging", lane.destination])
 
 
 def _outboxes() -> list[AssetSpec]:

@@ -51,6 +51,7 @@ class Lane:
         name: names the lane's job, schedule and metadata.
         event_type: the filter, applied in SQL.
         outbox: where its rows stand.
+        destination: what its rows are sent to, as the asset graph calls it.
         publisher: makes the client of its destination.
         span: the registered span of one drain.
         metric: the duration histogram of one drain.
@@ -59,6 +60,7 @@ class Lane:
     name: str
     event_type: EventType
     outbox: Outbox
+    destination: str
     publisher: Callable[[Settings], Publisher]
     span: SpanName
     metric: DurationMetric
@@ -68,6 +70,7 @@ DOCUMENT_INGEST: Final = Lane(
     "document_ingest_relay",
     EventType.DOCUMENT_INGEST_REQUESTED,
     DOCUMENT_OUTBOX,
+    "documents_ingestion_queue",
     DocumentIngestQueueClient.from_settings,
     SpanName.DOCUMENT_INGEST_RELAY,
     DurationMetric.DOCUMENT_INGEST_RELAY,
@@ -76,6 +79,7 @@ DOCUMENT_REGISTRATION: Final = Lane(
     "document_registration_relay",
     EventType.DOCUMENT_REGISTRATION_REQUESTED,
     DOCUMENT_OUTBOX,
+    "documents_registration_queue",
     DocumentIngestQueueClient.from_registration_settings,
     SpanName.DOCUMENT_REGISTRATION_RELAY,
     DurationMetric.DOCUMENT_REGISTRATION_RELAY,
@@ -84,6 +88,7 @@ DOMAIN_EVENT: Final = Lane(
     "domain_event_relay",
     EventType.MATTER_CREATED,
     DOMAIN_OUTBOX,
+    "events_bus",
     EventBusPublisher.from_settings,
     SpanName.DOMAIN_EVENT_RELAY,
     DurationMetric.DOMAIN_EVENT_RELAY,

@@ -107,10 +107,11 @@ def make_engine(url: SecretStr, *, pool_size: int = 2) -> Engine:
     """
     try:
         parsed = make_url(url.get_secret_value())
-    except ArgumentError:
-        raise SettingsError(
-            "the database URL cannot be read: give it as postgresql://user:password@host:port/name"
-        ) from None
+    except (ArgumentError, ValueError):
+        raise _unreadable() from None
+    if "@" in (parsed.host or "") or "password" in parsed.query:
+        # Part of a password stands where errors and `repr` would show it.
+        raise _unreadable()
     if parsed.get_backend_name() != "postgresql":
         raise SettingsError("the database URL must begin with postgresql://")
     return create_engine(
@@ -124,6 +125,13 @@ def make_engine(url: SecretStr, *, pool_size: int = 2) -> Engine:
             "application_name": "pramaan-pipelines",
             "prepare_threshold": None,
         },
+    )
+
+
+def _unreadable() -> SettingsError:
+    return SettingsError(
+        "the database URL cannot be read: give it as postgresql://user:password@host:port/name, "
+        "with @, :, / and # in the password percent-encoded"
     )
 
 

@@ -79,6 +79,10 @@ class Ledger:
         if not self.exists("SELECT 1 FROM pg_namespace WHERE nspname = :name", name=name):
             self.run(f"CREATE SCHEMA {name}", f"DROP SCHEMA {name}")
 
+    def absent(self, table: str) -> bool:
+        """Tell whether there is no `table` yet."""
+        return not self.exists("SELECT 1 WHERE to_regclass(:name) IS NOT NULL", name=table)
+
     def table(self, name: str, columns: Mapping[str, str], constraints: Sequence[str] = ()) -> bool:
         """Make the table `name`, or add to an existing one the columns that it lacks.
 
@@ -90,7 +94,7 @@ class Ledger:
         Returns:
             True when the table was made here.
         """
-        if not self.exists("SELECT 1 WHERE to_regclass(:name) IS NOT NULL", name=name):
+        if self.absent(name):
             parts = [*(f"{column} {ddl}" for column, ddl in columns.items()), *constraints]
             self.run(f"CREATE TABLE {name} ({', '.join(parts)})", f"DROP TABLE {name}")
             return True
@@ -129,6 +133,21 @@ class Ledger:
                 f"ALTER TABLE {table} DROP CONSTRAINT {name}",
             )
 
+    def unique(self, table: str, name: str, column: str) -> None:
+        """Make `column` unique by itself, where neither a constraint nor an index does so yet."""
+        if not self.exists(
+            "SELECT 1 FROM pg_index i JOIN pg_attribute a "
+            "ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0] "
+            "WHERE i.indrelid = to_regclass(:table) AND i.indisunique AND i.indpred IS NULL "
+            "AND i.indnkeyatts = 1 AND a.attname = :column",
+            table=table,
+            column=column,
+        ):
+            self.run(
+                f"ALTER TABLE {table} ADD CONSTRAINT {name} UNIQUE ({column})",
+                f"ALTER TABLE {table} DROP CONSTRAINT {name}",
+            )
+
     def force_row_security(self, table: str) -> None:
         """Enable and force row level security, so that the owner too is under the policies."""
         on, forced = self.rows(
@@ -159,7 +178,7 @@ class Ledger:
             )
 
     def grant(self, role: str, table: str, privilege: str, columns: Sequence[str] = ()) -> None:
-        """Grant `privilege` on `table`, or on `columns` of it, where `role` lacks it."""
+        """Grant `privilege` on `table`, or on those of `columns`, where `role` lacks it."""
         if self.exists(
             "SELECT 1 WHERE has_table_privilege(:role, to_regclass(:table)::oid, :privilege)",
             role=role,
@@ -167,8 +186,35 @@ class Ledger:
             privilege=privilege,
         ):
             return
-        what = f"{privilege} ({', '.join(columns)})" if columns else privilege
+        lacking = [column for column in columns if not self._has(role, table, column, privilege)]
+        if columns and not lacking:
+            return
+        what = f"{privilege} ({', '.join(lacking)})" if columns else privilege
         self.run(f"GRANT {what} ON {table} TO {role}", f"REVOKE {what} ON {table} FROM {role}")
+
+    def _has(self, role: str, table: str, column: str, privilege: str) -> bool:
+        return self.exists(
+            "SELECT 1 WHERE has_column_privilege(:role, to_regclass(:table)::oid, :name, :what)",
+            role=role,
+            table=table,
+            name=column,
+            what=privilege,
+        )
+
+    def revoke(self, role: str, table: str, privilege: str) -> None:
+        """Take `privilege` on `table` away from `role`, where it was granted to it."""
+        if self.exists(
+            "SELECT 1 FROM pg_class c, aclexplode(c.relacl) a JOIN pg_roles r ON r.oid = a.grantee "
+            "WHERE c.oid = to_regclass(:table) AND r.rolname = :role "
+            "AND a.privilege_type = :privilege",
+            table=table,
+            role=role,
+            privilege=privilege,
+        ):
+            self.run(
+                f"REVOKE {privilege} ON {table} FROM {role}",
+                f"GRANT {privilege} ON {table} TO {role}",
+            )
 
     def grant_usage(self, role: str, schema: str) -> None:
         """Let `role` look into `schema`."""

@@ -8,6 +8,7 @@ Never: changed for an outbox that a released migration has made; a new revision 
 from collections.abc import Mapping
 from typing import Final
 
+from pramaan_pipelines.errors import SchemaError
 from pramaan_pipelines.store.ledger import Ledger
 from pramaan_pipelines.store.roles import APP_ROLE, MAINTENANCE_ROLE
 
@@ -26,12 +27,16 @@ TRACE: Final = {"traceparent": "text", "tracestate": "text"}
 
 
 def make_outbox(ledger: Ledger, name: str, own: Mapping[str, str]) -> None:
-    """Make the outbox `ops.<name>` with its own columns beside the common ones."""
+    """Make the outbox `ops.<name>` with its own columns beside the common ones.
+
+    Raises:
+        SchemaError: the outbox exists, with an `id` that tells nothing of the order of its rows.
+    """
     table = f"ops.{name}"
-    ledger.table(
+    made = ledger.table(
         table,
         {
-            "id": "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+            "id": "bigint NOT NULL GENERATED ALWAYS AS IDENTITY",
             "firm_id": "uuid NOT NULL",
             "event_type": "text NOT NULL",
             **own,
@@ -39,15 +44,19 @@ def make_outbox(ledger: Ledger, name: str, own: Mapping[str, str]) -> None:
             "created_at": "timestamptz NOT NULL DEFAULT now()",
             **DISPATCH,
         },
-        (f"CONSTRAINT {name}_event_id_key UNIQUE (event_id)",),
+        ("PRIMARY KEY (id)",),
     )
-    # Any two hex flag digits: today's root spans end in -03.
-    ledger.check(
-        table,
-        f"{name}_traceparent_check",
-        "traceparent ~ '^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$'",
-    )
-    ledger.check(table, f"{name}_tracestate_check", "length(tracestate) <= 512")
+    _require_order(ledger, table)
+    ledger.unique(table, f"{name}_event_id_key", "event_id")
+    if made:
+        # An application that has the table may write there what it likes, and has rows already.
+        # Any two hex flag digits: today's root spans end in -03.
+        ledger.check(
+            table,
+            f"{name}_traceparent_check",
+            "traceparent ~ '^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$'",
+        )
+        ledger.check(table, f"{name}_tracestate_check", "length(tracestate) <= 512")
     ledger.check(table, f"{name}_parked_check", "parked_at IS NULL OR dispatched_at IS NULL")
     ledger.index(
         "ops",
@@ -70,12 +79,31 @@ def make_outbox(ledger: Ledger, name: str, own: Mapping[str, str]) -> None:
         f"{name}_maintenance_prune",
         f"FOR DELETE TO {MAINTENANCE_ROLE} USING (dispatched_at IS NOT NULL)",
     )
+    # Whatever scope it sets, and so whatever the firm's policy would let it do.
+    ledger.policy(
+        table,
+        f"{name}_maintenance_bound",
+        f"AS RESTRICTIVE FOR DELETE TO {MAINTENANCE_ROLE} USING (dispatched_at IS NOT NULL)",
+    )
     ledger.grant(APP_ROLE, table, "SELECT")
     ledger.grant(APP_ROLE, table, "INSERT", ("firm_id", "event_type", *own, *TRACE))
     ledger.grant(APP_ROLE, table, "UPDATE", tuple(DISPATCH))
     ledger.grant(MAINTENANCE_ROLE, table, "SELECT", ("id", "dispatched_at"))
     ledger.grant(MAINTENANCE_ROLE, table, "DELETE")
-    ledger.run(f"REVOKE DELETE ON {table} FROM {APP_ROLE}", None)
+    ledger.revoke(APP_ROLE, table, "DELETE")
+
+
+def _require_order(ledger: Ledger, table: str) -> None:
+    ((kind,),) = ledger.rows(
+        "SELECT format_type(atttypid, NULL) FROM pg_attribute "
+        "WHERE attrelid = to_regclass(:table) AND attname = 'id'",
+        table=table,
+    )
+    if kind not in {"bigint", "integer"}:
+        raise SchemaError(
+            f"{table} exists with an id of type {kind}, and a drain takes rows in the order of "
+            "their id: give the table a bigint identity column of that name, then migrate again"
+        )
 
 
 def seal_staff(ledger: Ledger, table: str, name: str) -> None:

@@ -168,56 +168,26 @@ Index(
     postgresql_where=text("claimed_generation IS NOT NULL"),
 )
 
-firms: Final = Table(
-    "firms",
-    METADATA,
-    _uuid("id", default="gen_random_uuid()"),
-    Column("name", Text, nullable=False),
-    _time("created_at", nullable=False),
-    PrimaryKeyConstraint("id", name="firms_pkey"),
-)
+# The application's, as far as this code reads them: what else they hold is not ours to know.
 firm_inference_egress_consents: Final = Table(
     "firm_inference_egress_consents",
     METADATA,
     _uuid("firm_id"),
     Column("granted", Boolean, nullable=False),
-    _time("updated_at", nullable=False),
-    PrimaryKeyConstraint("firm_id", name="firm_inference_egress_consents_pkey"),
 )
-matters: Final = Table(
-    "matters",
-    METADATA,
-    _uuid("id", default="gen_random_uuid()"),
-    _uuid("firm_id"),
-    Column("title", Text, nullable=False),
-    _time("created_at", nullable=False),
-    PrimaryKeyConstraint("id", name="matters_pkey"),
-)
-matter_assignments: Final = Table(
-    "matter_assignments",
-    METADATA,
-    _uuid("firm_id"),
-    _uuid("matter_id"),
-    _uuid("user_id"),
-    PrimaryKeyConstraint("matter_id", "user_id", name="matter_assignments_pkey"),
-)
+matters: Final = Table("matters", METADATA, _uuid("id"), _uuid("firm_id"))
 documents: Final = Table(
     "documents",
     METADATA,
-    _uuid("id", default="gen_random_uuid()"),
+    _uuid("id"),
     _uuid("firm_id"),
-    _uuid("matter_id", nullable=True),
-    Column("registration_status", Text, nullable=False, server_default=text("'not_requested'")),
-    _time("created_at", nullable=False),
-    PrimaryKeyConstraint("id", name="documents_pkey"),
+    Column("registration_status", Text, nullable=False),
 )
 
 HOST_TABLES: Final = frozenset(
     {
-        "firms",
         "firm_inference_egress_consents",
         "matters",
-        "matter_assignments",
         "documents",
         "agent_run",
         "document_ingest_outbox",
