@@ -7,6 +7,7 @@ Never: touches the stack of `pramaan dev`, or anything that the environment name
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -58,8 +59,8 @@ def demo(state: Path, *, as_json: bool) -> int:
 
     with ExitStack() as ending:
         say("starting Postgres and the AWS stand-in, migrating, provisioning")
-        down(state, wipe=True)
-        ending.callback(down, state, wipe=True)
+        _remove(state)
+        ending.callback(_remove, state)
         make_ready(state, None, {}, visibility_seconds=60)
         settings = Settings.load()
         database = Database.connect(settings.database_url)
@@ -81,6 +82,11 @@ def demo(state: Path, *, as_json: bool) -> int:
         watch.check()
     _print(cases, as_json=as_json)
     return 0 if all(case.is_good for case in cases) else 1
+
+
+def _remove(state: Path) -> None:
+    down(state, wipe=True)
+    shutil.rmtree(state, ignore_errors=True)
 
 
 @contextmanager

@@ -52,6 +52,7 @@ def dev(
     """
     stop = _stop_on_signals()
     with ExitStack() as ending:
+        _say("Starting Postgres and the AWS stand-in, migrating, provisioning, seeding ...")
         ready = make_ready(state, env_file, environ)
         if ready.stack.started:
             ending.callback(down, state)
@@ -60,20 +61,21 @@ def dev(
         ending.callback(database.close)
         seed(database, settings.pramaan_environment)
 
-        home = dagster_home(state)
+        home, log = dagster_home(state), state / "dagster.log"
         ui = port or _free_port()
         child = ending.enter_context(
             dagster(
                 *("dev", "-w", str(home.workspace), "-h", "127.0.0.1", "-p", str(ui)),
                 environment={**os.environ, "DAGSTER_HOME": str(home.folder)},
                 folder=home.workspace.parent,
+                output=ending.enter_context(log.open("wb")),
             )
         )
         url = f"http://127.0.0.1:{ui}"
+        _say("Starting Dagster ...")
         if _answers(url, stop):
-            _say(
-                f"\n  Pramaan is running: {url}/asset-groups (runs: {url}/runs). Ctrl-C ends it.\n"
-            )
+            _say(f"\n  Pramaan is running: {url}/asset-groups and {url}/runs")
+            _say(f"  Dagster's log is {log}. Ctrl-C ends everything.\n")
             telemetry = Telemetry.current(settings.pramaan_environment)
             feeder = Thread(
                 target=stream,
@@ -85,7 +87,7 @@ def dev(
             ending.callback(stop.set)
         while not stop.wait(0.5):
             if child.poll() is not None:
-                _say("Dagster ended by itself; its output above says why.")
+                _say(f"Dagster ended by itself; the end of {log} says why.")
                 return 1
         _say("Ending Dagster and what was started with it ...")
     return 0
