@@ -157,6 +157,34 @@ def test_changed_visibility_reaches_the_queues_and_keeps_their_messages(bare: Se
     assert found["ApproximateNumberOfMessages"] == "1"
 
 
+def test_an_update_that_another_one_came_before_is_done_after_it(
+    bare: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = provision(bare)["FRAMER_EVENTS_QUEUE_URL"]
+    cloudformation = client("cloudformation", bare)
+    others = iter([11])
+
+    def another_comes_first() -> str:
+        for visibility in others:
+            cloudformation.update_stack(
+                StackName=stack_name("test"),
+                UsePreviousTemplate=True,
+                Parameters=[
+                    {"ParameterKey": "Environment", "UsePreviousValue": True},
+                    {
+                        "ParameterKey": "VisibilityTimeoutSeconds",
+                        "ParameterValue": str(visibility),
+                    },
+                ],
+            )
+        return template_body()
+
+    monkeypatch.setattr(provision_module, "template_body", another_comes_first)
+    provision(bare, visibility_timeout_seconds=12)
+    found = client("sqs", bare).get_queue_attributes(QueueUrl=url, AttributeNames=["All"])
+    assert found["Attributes"]["VisibilityTimeout"] == "12"
+
+
 def test_an_update_keeps_the_alarm_topic_that_it_was_not_given(bare: Settings) -> None:
     provision(bare)
     cloudformation = client("cloudformation", bare)
