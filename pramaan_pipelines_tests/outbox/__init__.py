@@ -1,0 +1,1 @@
+"""The outbox room: producers, drains, relay runs, the backlog."""
