@@ -4,6 +4,7 @@ from typing import Any
 
 from alembic import context
 from pydantic import SecretStr
+from sqlalchemy import String
 
 from pramaan_pipelines.settings import Settings
 from pramaan_pipelines.store.database import make_engine
@@ -13,9 +14,22 @@ from pramaan_pipelines.store.tables import HOST_TABLES, METADATA
 
 def include(obj: Any, _: str | None, kind: str, reflected: bool, compare_to: Any) -> bool:  # noqa: FBT001
     """Leave out what the application has beside us: its tables, and its columns on shared ones."""
-    if not reflected or compare_to is not None:
+    if kind == "table":
+        return not reflected or compare_to is not None
+    if obj.table.name not in HOST_TABLES:
         return True
-    return kind != "table" and obj.table.name not in HOST_TABLES
+    if compare_to is None:
+        # Whether event_id is unique is the migration's business: the application's name for it
+        # need not be ours.
+        return not reflected and kind != "unique_constraint"
+    # A column that the application leaves nullable holds all that we write.
+    return kind != "column" or obj.nullable or not compare_to.nullable
+
+
+def differs(_: Any, __: Any, column: Any, found: Any, wanted: Any) -> bool | None:
+    """Take the application's varchar for a text; None lets Alembic decide."""
+    texts = isinstance(found, String) and isinstance(wanted, String)
+    return False if texts and column.table.name in HOST_TABLES else None
 
 
 def run() -> None:
@@ -33,6 +47,7 @@ def run() -> None:
                 version_table_schema="public",
                 include_schemas=True,
                 include_object=include,
+                compare_type=differs,
                 compare_server_default=False,
             )
             with context.begin_transaction():
@@ -41,6 +56,9 @@ def run() -> None:
                 connection.exec_driver_sql("SELECT pg_advisory_xact_lock(4101977)")
                 connection.exec_driver_sql("SET LOCAL lock_timeout = '10s'")
                 context.run_migrations()
+                if not context.get_context().get_current_heads():
+                    # Taken down to nothing, the database keeps nothing of ours.
+                    connection.exec_driver_sql(f"DROP TABLE IF EXISTS public.{VERSION_TABLE}")
     finally:
         engine.dispose()
 

@@ -1,7 +1,7 @@
 """Roles, schemas, and the application's tables where they are absent.
 
 In a real installation the application has made these already, and this revision leaves them as they
-are. Alone, the pipeline makes them in the form that the application gave them before the framer:
+are; only `agents.agent_run` is extended, by what a framer's run needs. Alone, the pipeline makes them in the form that the application gave them before the framer:
 revision 0005 then extends both in the same way.
 """
 
@@ -46,13 +46,15 @@ def downgrade() -> None:
 
 
 def _firms(ledger: Ledger) -> None:
-    if ledger.table("public.firms", {"id": ID, "name": "text NOT NULL", "created_at": NOW}):
+    if ledger.absent("public.firms"):
+        ledger.table("public.firms", {"id": ID, "name": "text NOT NULL", "created_at": NOW})
         mine = MY_FIRM.replace("firm_id", "id", 1)
         _seal(ledger, "public.firms", f"USING ({mine}) WITH CHECK ({mine})")
-    if ledger.table(
-        "public.firm_inference_egress_consents",
-        {"firm_id": "uuid PRIMARY KEY", "granted": "boolean NOT NULL", "updated_at": NOW},
-    ):
+    if ledger.absent("public.firm_inference_egress_consents"):
+        ledger.table(
+            "public.firm_inference_egress_consents",
+            {"firm_id": "uuid PRIMARY KEY", "granted": "boolean NOT NULL", "updated_at": NOW},
+        )
         _seal(
             ledger,
             "public.firm_inference_egress_consents",
@@ -61,50 +63,61 @@ def _firms(ledger: Ledger) -> None:
 
 
 def _matters(ledger: Ledger) -> None:
-    if ledger.table(
-        "public.matter_assignments",
-        {"firm_id": "uuid NOT NULL", "matter_id": "uuid NOT NULL", "user_id": "uuid NOT NULL"},
-        ("PRIMARY KEY (matter_id, user_id)",),
-    ):
-        _seal(ledger, "public.matter_assignments", f"USING ({MY_FIRM}) WITH CHECK ({MY_FIRM})")
-    if ledger.table(
-        "public.matters",
-        {"id": ID, "firm_id": "uuid NOT NULL", "title": "text NOT NULL", "created_at": NOW},
-    ):
-        assigned = (
-            "EXISTS (SELECT 1 FROM public.matter_assignments a "
-            f"WHERE a.matter_id = matters.id AND a.user_id = {MY_USER})"
+    if not ledger.absent("public.matters"):
+        return
+    if ledger.absent("public.matter_assignments"):
+        ledger.table(
+            "public.matter_assignments",
+            {"firm_id": "uuid NOT NULL", "matter_id": "uuid NOT NULL", "user_id": "uuid NOT NULL"},
+            ("PRIMARY KEY (matter_id, user_id)",),
         )
+        # A user sees what it is assigned, and does not assign itself.
         _seal(
             ledger,
-            "public.matters",
-            f"USING ({MY_FIRM} AND ({FIRM_ADMIN} OR {assigned})) WITH CHECK ({MY_FIRM})",
+            "public.matter_assignments",
+            f"USING ({MY_FIRM} AND ({FIRM_ADMIN} OR user_id = {MY_USER})) "
+            f"WITH CHECK ({MY_FIRM} AND {FIRM_ADMIN})",
         )
+    ledger.table(
+        "public.matters",
+        {"id": ID, "firm_id": "uuid NOT NULL", "title": "text NOT NULL", "created_at": NOW},
+    )
+    assigned = (
+        "EXISTS (SELECT 1 FROM public.matter_assignments a "
+        f"WHERE a.matter_id = matters.id AND a.user_id = {MY_USER})"
+    )
+    _seal(
+        ledger,
+        "public.matters",
+        f"USING ({MY_FIRM} AND ({FIRM_ADMIN} OR {assigned})) WITH CHECK ({MY_FIRM})",
+    )
 
 
 def _documents(ledger: Ledger) -> None:
-    if ledger.table(
-        "public.documents",
-        {
-            "id": ID,
-            "firm_id": "uuid NOT NULL",
-            "matter_id": "uuid",
-            "registration_status": "text NOT NULL DEFAULT 'not_requested'",
-            "created_at": NOW,
-        },
-        (
-            "CONSTRAINT documents_registration_status_check CHECK (registration_status IN "
-            "('not_requested', 'queued', 'registering', 'registered', 'failed'))",
-        ),
-    ):
+    if ledger.absent("public.documents"):
+        ledger.table(
+            "public.documents",
+            {
+                "id": ID,
+                "firm_id": "uuid NOT NULL",
+                "matter_id": "uuid",
+                "registration_status": "text NOT NULL DEFAULT 'not_requested'",
+                "created_at": NOW,
+            },
+            (
+                "CONSTRAINT documents_registration_status_check CHECK (registration_status IN "
+                "('not_requested', 'queued', 'registering', 'registered', 'failed'))",
+            ),
+        )
         _seal(ledger, "public.documents", f"USING ({MY_FIRM}) WITH CHECK ({MY_FIRM})")
 
 
 def _agent_run(ledger: Ledger) -> None:
-    if not ledger.table(
-        "agents.agent_run",
+    table = "agents.agent_run"
+    made = ledger.table(
+        table,
         {
-            "id": ID,
+            "id": "uuid NOT NULL DEFAULT gen_random_uuid()",
             "firm_id": "uuid NOT NULL",
             "matter_id": "uuid",
             "chat_session_id": "uuid",
@@ -117,6 +130,7 @@ def _agent_run(ledger: Ledger) -> None:
             "finished_at": "timestamptz",
         },
         (
+            "PRIMARY KEY (id)",
             "CONSTRAINT agent_run_status_check CHECK "
             "(status IN ('queued', 'running', 'succeeded', 'failed', 'cancelled'))",
             # The three closed sets: which agents there are, which of them may start by themselves,
@@ -129,15 +143,15 @@ def _agent_run(ledger: Ledger) -> None:
             "CONSTRAINT agent_run_scope_check CHECK "
             "(num_nonnulls(chat_session_id, wizard_form_id) = 1)",
         ),
-    ):
-        return
-    mine = f"{MY_FIRM} AND ({FIRM_ADMIN} OR user_id = {MY_USER})"
-    table = "agents.agent_run"
+    )
     ledger.force_row_security(table)
-    ledger.policy(table, "agent_run_firm_isolation", f"USING ({mine}) WITH CHECK ({mine})")
-    ledger.grant(APP_ROLE, table, "SELECT")
-    ledger.grant(APP_ROLE, table, "INSERT")
-    ledger.grant(APP_ROLE, table, "UPDATE", ("status", "started_at", "finished_at"))
+    if not ledger.exists("SELECT 1 FROM pg_policy WHERE polrelid = to_regclass(:t)", t=table):
+        mine = f"{MY_FIRM} AND ({FIRM_ADMIN} OR user_id = {MY_USER})"
+        ledger.policy(table, "agent_run_firm_isolation", f"USING ({mine}) WITH CHECK ({mine})")
+    if made:
+        ledger.grant(APP_ROLE, table, "SELECT")
+        ledger.grant(APP_ROLE, table, "INSERT")
+        ledger.grant(APP_ROLE, table, "UPDATE", ("status", "started_at", "finished_at"))
 
 
 def _seal(ledger: Ledger, table: str, policy: str) -> None:

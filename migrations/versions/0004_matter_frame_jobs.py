@@ -33,13 +33,14 @@ def upgrade() -> None:
     ledger.table(
         TABLE,
         {
-            "id": "uuid PRIMARY KEY DEFAULT gen_random_uuid()",
+            "id": "uuid NOT NULL DEFAULT gen_random_uuid()",
             "firm_id": "uuid NOT NULL",
             "matter_id": "uuid NOT NULL",
             **WRITTEN,
             "created_at": "timestamptz NOT NULL DEFAULT now()",
         },
         (
+            "PRIMARY KEY (id)",
             "CONSTRAINT matter_frame_jobs_firm_id_matter_id_key UNIQUE (firm_id, matter_id)",
             "CONSTRAINT matter_frame_jobs_run_status_check CHECK "
             "(run_status IN ('idle', 'queued', 'running', 'failed'))",
@@ -56,7 +57,7 @@ def upgrade() -> None:
     ledger.grant(APP_ROLE, TABLE, "SELECT")
     ledger.grant(APP_ROLE, TABLE, "INSERT", ("firm_id", "matter_id", *WRITTEN))
     ledger.grant(APP_ROLE, TABLE, "UPDATE", tuple(WRITTEN))
-    ledger.run(f"REVOKE DELETE ON {TABLE} FROM {APP_ROLE}", None)
+    ledger.revoke(APP_ROLE, TABLE, "DELETE")
 
 
 def downgrade() -> None:

@@ -28,21 +28,42 @@ FRAMER_SCOPE = (
     "AND chat_session_id IS NULL AND wizard_form_id IS NULL)"
 )
 CHECKS = """
-    SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint
+    SELECT quote_ident(conname), pg_get_constraintdef(oid) FROM pg_constraint
     WHERE conrelid = to_regclass('agents.agent_run') AND contype = 'c' ORDER BY conname
 """
+INSERTED = (
+    "id",
+    "firm_id",
+    "matter_id",
+    "agent_key",
+    "status",
+    "started_at",
+    "trigger_event_id",
+    "claimed_generation",
+    "traceparent",
+    "tracestate",
+)
 CLOSED_SET = re.compile(r"(agent_key\)?(?:::text)? = ANY \(\(?ARRAY\[)")
+
+
+A_SET = re.compile(r"agent_key\)?(?:::text)? = ANY ")
+SCOPE = re.compile(r"CHECK \((.*)\)((?: NOT VALID)?)", flags=re.DOTALL)
 
 
 def upgrade() -> None:
     ledger = Ledger(revision)
+    ledger.force_row_security(TABLE)
+    # The undo runs from the last entry to the first: row level security opens for the owner, each
+    # step deletes the runs that could not have been before it, and it closes again.
+    ledger.on_undo(f"ALTER TABLE {TABLE} FORCE ROW LEVEL SECURITY")
     for name, definition in ledger.rows(CHECKS):
-        widened = _widened(definition)
+        widened, impossible = _widened(definition)
         if widened != definition:
             ledger.run(
                 f"ALTER TABLE {TABLE} DROP CONSTRAINT {name}, ADD CONSTRAINT {name} {widened}",
                 f"ALTER TABLE {TABLE} DROP CONSTRAINT {name}, ADD CONSTRAINT {name} {definition}",
             )
+            ledger.on_undo(_delete_framer_runs(impossible))
     if ledger.exists(
         "SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass(:table) "
         "AND attname = 'user_id' AND attnotnull",
@@ -52,6 +73,7 @@ def upgrade() -> None:
             f"ALTER TABLE {TABLE} ALTER COLUMN user_id DROP NOT NULL",
             f"ALTER TABLE {TABLE} ALTER COLUMN user_id SET NOT NULL",
         )
+        ledger.on_undo(_delete_framer_runs("user_id IS NULL"))
     ledger.check(TABLE, "agent_run_user_present", f"user_id IS NOT NULL OR agent_key = '{FRAMER}'")
     for column, ddl in {
         "trigger_event_id": "uuid",
@@ -71,11 +93,10 @@ def upgrade() -> None:
         "agent_run_firm_id_matter_id_generation_idx",
         f"{TABLE} (firm_id, matter_id, claimed_generation) WHERE claimed_generation IS NOT NULL",
     )
-    ledger.force_row_security(TABLE)
-    ledger.run(f"REVOKE DELETE ON {TABLE} FROM {APP_ROLE}", None)
-    # What the framer wrote would break the old constraints: it goes first, newest entry first.
-    ledger.on_undo(f"ALTER TABLE {TABLE} FORCE ROW LEVEL SECURITY")
-    ledger.on_undo(f"DELETE FROM {TABLE} WHERE agent_key = '{FRAMER}'")
+    ledger.revoke(APP_ROLE, TABLE, "DELETE")
+    ledger.grant(APP_ROLE, TABLE, "SELECT")
+    ledger.grant(APP_ROLE, TABLE, "INSERT", INSERTED)
+    ledger.grant(APP_ROLE, TABLE, "UPDATE", ("status", "started_at", "finished_at"))
     ledger.on_undo(f"ALTER TABLE {TABLE} NO FORCE ROW LEVEL SECURITY")
 
 
@@ -83,15 +104,27 @@ def downgrade() -> None:
     Ledger(revision).undo()
 
 
-def _widened(definition: str) -> str:
-    if "chat_session_id" in definition and "wizard_form_id" in definition:
-        inner = re.fullmatch(r"CHECK \((.*)\)", definition, flags=re.DOTALL)
-        if inner is None:
-            raise SchemaError(
-                f"the scope constraint of {TABLE} cannot be read ({definition}): "
-                "admit the framer by hand, then migrate again"
-            )
-        return f"CHECK (({inner[1]}) OR {FRAMER_SCOPE})"
+def _delete_framer_runs(which: str) -> str:
+    return f"DELETE FROM {TABLE} WHERE agent_key = '{FRAMER}' AND {which}"
+
+
+def _widened(definition: str) -> tuple[str, str]:
+    """Return the definition that admits the framer, and which of its runs the old one refuses."""
     if FRAMER in definition:
-        return definition
-    return CLOSED_SET.sub(rf"\g<1>'{FRAMER}'::text, ", definition)
+        return definition, "false"
+    if "chat_session_id" in definition and "wizard_form_id" in definition:
+        inner = SCOPE.fullmatch(definition)
+        if inner is None:
+            raise _unreadable(definition)
+        return f"CHECK (({inner[1]}) OR {FRAMER_SCOPE}){inner[2]}", f"({inner[1]}) IS FALSE"
+    widened = CLOSED_SET.sub(rf"\g<1>'{FRAMER}'::text, ", definition)
+    if widened == definition and A_SET.search(definition):
+        raise _unreadable(definition)
+    return widened, "true"
+
+
+def _unreadable(definition: str) -> SchemaError:
+    return SchemaError(
+        f"a constraint of {TABLE} cannot be read ({definition}): "
+        f"admit {FRAMER} in it by hand, then migrate again"
+    )

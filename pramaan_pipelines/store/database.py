@@ -14,9 +14,10 @@ from uuid import UUID
 
 from pydantic import SecretStr
 from sqlalchemy import Connection, Engine, create_engine, make_url, text
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, OperationalError
 
-from pramaan_pipelines.errors import ScopeError, SettingsError
+from pramaan_pipelines.contracts.text import safe_text
+from pramaan_pipelines.errors import DatabaseUnavailableError, ScopeError, SettingsError
 
 FIRM_ADMIN: Final = "firm_admin"
 """The role of the system worker: it has no user to whom a matter could be assigned (0077)."""
@@ -70,20 +71,39 @@ class Database:
         """
         if not isinstance(firm_id, UUID):
             raise ScopeError("a firm scope needs the firm's UUID; open `staff()` for lane work")
-        with self._engine.begin() as connection:
+        with transaction(self._engine) as connection:
             enter_firm(connection, firm_id, user_id=user_id, role=role)
             yield connection
 
     @contextmanager
     def staff(self) -> Iterator[Connection]:
         """Open a transaction of the staff worker: outboxes and frame jobs, SELECT and UPDATE."""
-        with self._engine.begin() as connection:
+        with transaction(self._engine) as connection:
             _set_scope(connection, firm_id="", user_id="", role="", is_staff="true")
             yield connection
 
     def close(self) -> None:
         """Close the pooled connections."""
         self._engine.dispose()
+
+
+@contextmanager
+def transaction(engine: Engine) -> Iterator[Connection]:
+    """Open a transaction that commits when the block ends without an error; no scope is set.
+
+    Raises:
+        DatabaseUnavailableError: no connection is to be had.
+    """
+    try:
+        connection = engine.connect()
+    except OperationalError as error:
+        raise DatabaseUnavailableError(
+            f"Postgres at {engine.url.host}:{engine.url.port} gives no connection "
+            f"({safe_text(error.orig)}). Start it (`pramaan up` for the embedded one), or look at "
+            "the database's URL and its role's password."
+        ) from None
+    with connection, connection.begin():
+        yield connection
 
 
 def enter_firm(

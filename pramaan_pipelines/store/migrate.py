@@ -14,14 +14,19 @@ from pydantic import SecretStr
 from sqlalchemy import text
 
 import pramaan_pipelines
-from pramaan_pipelines.store.database import make_engine
+from pramaan_pipelines.store.database import make_engine, transaction
 from pramaan_pipelines.store.ledger import VERSION_TABLE
 
 _PACKAGE: Final = Path(pramaan_pipelines.__file__).parent
 
 
 def upgrade(url: SecretStr, revision: str = "head") -> None:
-    """Migrate the database at `url` (as its owner) up to `revision`."""
+    """Migrate the database at `url` (as its owner) up to `revision`.
+
+    Raises:
+        DatabaseUnavailableError: no connection is to be had.
+    """
+    current(url)
     command.upgrade(_config(url), revision)
 
 
@@ -50,7 +55,7 @@ def current(url: SecretStr) -> str | None:
     """Return the revision that the database at `url` is at; None when it was never migrated."""
     engine = make_engine(url, pool_size=1)
     try:
-        with engine.begin() as connection:
+        with transaction(engine) as connection:
             if (
                 connection.scalar(text("SELECT to_regclass(:name)"), {"name": VERSION_TABLE})
                 is None
