@@ -17,6 +17,7 @@ from dotenv import load_dotenv
 from pydantic import SecretStr
 
 from pramaan_pipelines import __version__
+from pramaan_pipelines.contracts.text import safe_text
 from pramaan_pipelines.errors import PramaanError
 from pramaan_pipelines.settings import Settings
 
@@ -32,12 +33,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except PramaanError as error:
         sys.stderr.write(f"pramaan: {error}\n")
         return 1
+    except Exception as error:
+        if options.debug:
+            raise
+        sys.stderr.write(
+            f"pramaan: {type(error).__name__}: {safe_text(error)}\n"
+            "(`pramaan --debug COMMAND` shows where it came from.)\n"
+        )
+        return 1
     return code
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="pramaan", description="Pramaan's pipelines.")
     parser.add_argument("--version", action="version", version=f"pramaan {__version__}")
+    parser.add_argument("--debug", action="store_true", help="show where an error came from")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def add(name: str, run: object, text: str) -> argparse.ArgumentParser:

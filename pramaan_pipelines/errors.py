@@ -21,5 +21,9 @@ class DestinationError(PramaanError):
     """A queue or a bus that a lane sends to does not exist or cannot be reached."""
 
 
+class DatabaseUnavailableError(PramaanError):
+    """Postgres does not answer, or does not let this role in."""
+
+
 class SchemaError(PramaanError):
     """The database is not migrated to the revision that this code needs."""

@@ -8,6 +8,7 @@ Never: touches the stack of `pramaan dev`, or anything that the environment name
 import json
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -57,6 +58,8 @@ def demo(state: Path, *, as_json: bool) -> int:
         progress.write(f"[{monotonic() - started:5.1f} s] {line}\n")
         progress.flush()
 
+    # An end by SIGTERM, too, ends what was started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with ExitStack() as ending:
         say("starting Postgres and the AWS stand-in, migrating, provisioning")
         _remove(state)

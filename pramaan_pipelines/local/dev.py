@@ -8,6 +8,7 @@ service does.
 import os
 import signal
 import socket
+import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -73,7 +74,7 @@ def dev(
         )
         url = f"http://127.0.0.1:{ui}"
         _say("Starting Dagster ...")
-        if _answers(url, stop):
+        if _answers(url, child, stop):
             _say(f"\n  Pramaan is running: {url}/asset-groups and {url}/runs")
             _say(f"  Dagster's log is {log}. Ctrl-C ends everything.\n")
             telemetry = Telemetry.current(settings.pramaan_environment)
@@ -117,9 +118,9 @@ def _free_port() -> int:
     raise OSError("no free port on 127.0.0.1")
 
 
-def _answers(url: str, stop: Event) -> bool:
+def _answers(url: str, child: "subprocess.Popen[bytes]", stop: Event) -> bool:
     deadline = monotonic() + START_SECONDS
-    while monotonic() < deadline and not stop.wait(0.5):
+    while child.poll() is None and monotonic() < deadline and not stop.wait(0.5):
         try:
             with urlopen(f"{url}/server_info", timeout=2):  # noqa: S310 - our own child
                 return True
