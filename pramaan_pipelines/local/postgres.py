@@ -149,7 +149,7 @@ class EmbeddedPostgres(Server):
                     stdout=log,
                     stderr=log,
                     pass_fds=[held],
-                    start_new_session=True,
+                    start_new_session=True,  # a Ctrl-C now must not hit a half-started server
                     **user.switch,
                 )
         finally:

@@ -126,6 +126,7 @@ def test_stranger_on_the_port_is_not_taken_for_it(aws: EmbeddedAws) -> None:
         thread.start()
         try:
             assert not aws.is_running()
+            assert not aws._answers()  # not even while a process of ours holds the lock
             assert aws.start()
         finally:
             server.shutdown()
