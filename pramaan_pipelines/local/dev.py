@@ -8,7 +8,6 @@ service does.
 import os
 import signal
 import socket
-import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -16,7 +15,7 @@ from pathlib import Path
 from threading import Event, Thread
 from time import monotonic
 from types import FrameType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.error import URLError
 from urllib.request import urlopen
 
@@ -29,6 +28,9 @@ from pramaan_pipelines.local.stream import PAUSE_SECONDS, stream
 from pramaan_pipelines.settings import Settings
 from pramaan_pipelines.store.database import Database
 from pramaan_pipelines.telemetry.provider import Telemetry
+
+if TYPE_CHECKING:
+    from subprocess import Popen
 
 DEFAULT_PORT: Final = 3000
 START_SECONDS: Final = 120.0
@@ -118,7 +120,7 @@ def _free_port() -> int:
     raise OSError("no free port on 127.0.0.1")
 
 
-def _answers(url: str, child: "subprocess.Popen[bytes]", stop: Event) -> bool:
+def _answers(url: str, child: "Popen[bytes]", stop: Event) -> bool:
     deadline = monotonic() + START_SECONDS
     while child.poll() is None and monotonic() < deadline and not stop.wait(0.5):
         try:
