@@ -3,10 +3,12 @@
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Any
 
 import pytest
+from botocore.stub import Stubber
 from cfnlint.api import lint  # type: ignore[import-untyped]
 from cfnlint.decode import cfn_yaml  # type: ignore[import-untyped]
 
@@ -157,32 +159,30 @@ def test_changed_visibility_reaches_the_queues_and_keeps_their_messages(bare: Se
     assert found["ApproximateNumberOfMessages"] == "1"
 
 
-def test_an_update_that_another_one_came_before_is_done_after_it(
-    bare: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    url = provision(bare)["FRAMER_EVENTS_QUEUE_URL"]
+def test_an_update_that_another_one_came_before_is_done_after_it(bare: Settings) -> None:
+    """With AWS's own answers, for the emulator's updates are too short to be met."""
     cloudformation = client("cloudformation", bare)
-    others = iter([11])
 
-    def another_comes_first() -> str:
-        for visibility in others:
-            cloudformation.update_stack(
-                StackName=stack_name("test"),
-                UsePreviousTemplate=True,
-                Parameters=[
-                    {"ParameterKey": "Environment", "UsePreviousValue": True},
-                    {
-                        "ParameterKey": "VisibilityTimeoutSeconds",
-                        "ParameterValue": str(visibility),
-                    },
-                ],
-            )
-        return template_body()
+    def in_state(status: str) -> dict[str, Any]:
+        stack = {"StackName": "s", "StackStatus": status, "CreationTime": datetime.now(UTC)}
+        return {"Stacks": [stack]}
 
-    monkeypatch.setattr(provision_module, "template_body", another_comes_first)
-    provision(bare, visibility_timeout_seconds=12)
-    found = client("sqs", bare).get_queue_attributes(QueueUrl=url, AttributeNames=["All"])
-    assert found["Attributes"]["VisibilityTimeout"] == "12"
+    with Stubber(cloudformation) as aws:
+        aws.add_response("describe_stacks", in_state("CREATE_COMPLETE"))
+        aws.add_client_error(
+            "update_stack",
+            "ValidationError",
+            "Stack:arn:aws:cloudformation:... is in UPDATE_IN_PROGRESS state and can not be "
+            "updated.",
+            http_status_code=400,
+        )
+        aws.add_response("describe_stacks", in_state("UPDATE_COMPLETE_CLEANUP_IN_PROGRESS"))
+        aws.add_response("describe_stacks", in_state("UPDATE_COMPLETE"))
+        aws.add_response("update_stack", {"StackId": "s"})
+        aws.add_response("describe_stacks", in_state("UPDATE_IN_PROGRESS"))
+        aws.add_response("describe_stacks", in_state("UPDATE_COMPLETE"))
+        assert provision_module._Stack(cloudformation, "s").bring_up({"Environment": "test"})
+        aws.assert_no_pending_responses()
 
 
 def test_an_update_keeps_the_alarm_topic_that_it_was_not_given(bare: Settings) -> None:

@@ -287,6 +287,7 @@ OUTAGES: list[tuple[str, Reply]] = [
     ("denied", error(400, "AccessDeniedException")),
     ("signature", error(403, "SignatureDoesNotMatch")),
     ("no queue", error(400, "QueueDoesNotExist")),
+    ("no queue, by its old name", error(400, "AWS.SimpleQueueService.NonExistentQueue")),
     ("no bus", error(400, "ResourceNotFoundException")),
     ("kms", error(400, "KmsAccessDenied")),
     ("404 of a proxy", (404, b"no such page")),
