@@ -24,7 +24,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import IntegrityError
 
 from pramaan_pipelines.contracts.invoke import FRAME_AGENT_KEY
-from pramaan_pipelines.contracts.outcomes import Outcome, SkipReason
+from pramaan_pipelines.contracts.outcomes import EnvelopeRefusedError, Outcome, SkipReason
 from pramaan_pipelines.contracts.trace import TraceContext
 from pramaan_pipelines.framer.gates import check_subject, is_handled, load_egress_consent
 from pramaan_pipelines.store.database import Database
@@ -105,6 +105,15 @@ WITHDRAW: Final = text("""
     RETURNING id
 """)
 
+# The matter went away between the claim and the invoke: nothing is owed any more.
+ABANDON: Final = text("""
+    UPDATE ops.matter_frame_jobs SET
+        run_status = 'idle', rebuild_needed = false, updated_at = now()
+    WHERE firm_id = :firm_id AND matter_id = :matter_id
+      AND claimed_generation = :generation AND run_status = 'running'
+    RETURNING id
+""")
+
 # H9: only ever after a compare-and-set of the job matched, in its transaction.
 END_RUN: Final = text("""
     UPDATE agents.agent_run SET status = :status, finished_at = now()
@@ -142,6 +151,10 @@ class Fence(StrEnum):
 
 class _ConsentGoneError(Exception):
     """Rolls a claim back; consent is read again inside its transaction (H4)."""
+
+
+class _HandledError(Exception):
+    """Rolls a skip back; the event has its run row (H5)."""
 
 
 class FrameJobClaims:
@@ -235,35 +248,51 @@ class FrameJobClaims:
         Returns:
             CONSENT_BLOCKED, or DUPLICATE where the run row exists.
         """
-        with self._database.firm(request.firm_id) as connection:
-            if is_handled(connection, firm_id=request.firm_id, event_id=request.event_id):
-                return Outcome.DUPLICATE
-            connection.execute(
-                RECORD_SKIP,
-                {
-                    "firm_id": request.firm_id,
-                    "matter_id": request.matter_id,
-                    "reason": reason,
-                },
-            )
+        try:
+            with self._database.firm(request.firm_id) as connection:
+                self._record_skip(connection, request, reason)
+        except _HandledError:
+            return Outcome.DUPLICATE
         return Outcome.CONSENT_BLOCKED
 
-    def fence(self, claim: Claim) -> Fence:
-        """Look once more, right before the invoke: is the claim held, and the consent given (H4).
+    def _record_skip(
+        self, connection: Connection, request: FrameRequest, reason: SkipReason
+    ) -> None:
+        connection.execute(
+            RECORD_SKIP,
+            {"firm_id": request.firm_id, "matter_id": request.matter_id, "reason": reason},
+        )
+        # Only now, with the row locked, is the answer still true at the commit (as in H1).
+        if is_handled(connection, firm_id=request.firm_id, event_id=request.event_id):
+            raise _HandledError
 
-        Where the consent went away the claim is given back and its run row ended, with the frame
-        still owed.
+    def fence(self, claim: Claim) -> Fence:
+        """Look once more, right before the invoke, as the claim did (H4).
+
+        The claim held, the matter visible, the consent given? Where the consent went away the claim
+        is given back and its run row ended, with the frame still owed.
+
+        Raises:
+            EnvelopeRefusedError: the matter is no longer visible; the claim was given back and its
+                run row ended.
         """
         key = _key(claim)
         with self._database.firm(claim.firm_id) as connection:
-            if load_egress_consent(connection, firm_id=claim.firm_id):
+            gone = _subject_gone(connection, claim)
+            if gone is not None:
+                given_back = connection.execute(ABANDON, key).first() is not None
+            elif load_egress_consent(connection, firm_id=claim.firm_id):
                 held = connection.execute(HOLDS, key).first() is not None
                 return Fence.HELD if held else Fence.LOST
-            reason = {"reason": SkipReason.CONSENT_BLOCKED}
-            if connection.execute(WITHDRAW, {**key, **reason}).first() is None:
+            else:
+                reason = {"reason": SkipReason.CONSENT_BLOCKED}
+                given_back = connection.execute(WITHDRAW, {**key, **reason}).first() is not None
+            if not given_back:
                 return Fence.LOST
             self._end_run(connection, claim, "cancelled")
-            return Fence.CONSENT_WITHDRAWN
+        if gone is not None:
+            raise gone
+        return Fence.CONSENT_WITHDRAWN
 
     def release(self, claim: Claim) -> bool:
         """Gate 8: give the job back and end its run row, if this claim still holds it.
@@ -295,6 +324,14 @@ def _key(claim: Claim) -> dict[str, UUID | int]:
         "matter_id": claim.matter_id,
         "generation": claim.generation,
     }
+
+
+def _subject_gone(connection: Connection, claim: Claim) -> EnvelopeRefusedError | None:
+    try:
+        check_subject(connection, firm_id=claim.firm_id, matter_id=claim.matter_id)
+    except EnvelopeRefusedError as refused:
+        return refused
+    return None
 
 
 def _constraint(error: IntegrityError) -> str | None:

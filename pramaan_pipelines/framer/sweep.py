@@ -24,12 +24,16 @@ STALE: Final = text("""
     LIMIT :limit
 """)
 
+# A row that somebody holds is passed over: one stuck session must not hold up every firm's sweep.
 FAIL_JOB: Final = text("""
     UPDATE ops.matter_frame_jobs SET
         run_status = 'failed', failed_tries = failed_tries + 1, updated_at = now()
     WHERE firm_id = :firm_id AND matter_id = :matter_id
       AND claimed_generation = :generation AND run_status = 'running'
       AND claimed_at < now() - make_interval(secs => :lease)
+      AND id = (SELECT id FROM ops.matter_frame_jobs
+                WHERE firm_id = :firm_id AND matter_id = :matter_id
+                FOR UPDATE SKIP LOCKED)
     RETURNING id
 """)
 

@@ -1,0 +1,1 @@
+"""The framer room: gates, claims, the sweep."""
