@@ -119,6 +119,9 @@ def framer_events_sensor(
     places = MAX_FRAMER_RUNS - unfinished_framer_runs(context.instance)
     if places <= 0:
         return SkipReason(f"all {MAX_FRAMER_RUNS} places are taken; messages wait on the queue")
+    # Before receiving: a call that fails with messages in hand would hide them for a whole
+    # visibility time-out.
+    depth = framer_queue.depth()
     messages: list[ReceivedMessage] = []
     while len(messages) < places and monotonic() < deadline:
         received = framer_queue.receive(places - len(messages), 0)
@@ -127,7 +130,6 @@ def framer_events_sensor(
         messages.extend(received)
     if not messages:
         return SkipReason("the queue is empty")
-    depth = framer_queue.depth()
     observed = {"visible": depth.visible, "in_flight": depth.in_flight, "received": len(messages)}
     return SensorResult(
         run_requests=[run_request(message) for message in messages],

@@ -121,14 +121,20 @@ def _at_gate(context: OpExecutionContext, gate: str, span: Span) -> Iterator[Non
 
 
 def _fail(context: OpExecutionContext, gate: str, span: Span, error: Exception) -> NoReturn:
-    kind = type(error).__name__
-    context.instance.add_run_tags(context.run_id, {names.TAG_REASON: kind, names.TAG_GATE: gate})
-    mark_failed(span, kind)
-    raise Failure(
-        f"failed at {gate}: {kind}: {safe_text(error)}. The message is handed back and comes again "
-        "after a pause; after three deliveries it is on the dead-letter queue.",
-        metadata={"reason": kind},
-    ) from None
+    kind, policy = type(error).__name__, context.op_def.retry_policy
+    if policy is not None and context.retry_number < policy.max_retries:
+        # A later try may end well; then nothing of this one may stand on the run or its span.
+        then = "It is tried again with the same claim"
+    else:
+        tags = {names.TAG_REASON: kind, names.TAG_GATE: gate}
+        context.instance.add_run_tags(context.run_id, tags)
+        mark_failed(span, kind)
+        then = (
+            "The message is handed back and comes again after a pause; after three deliveries it "
+            "is on the dead-letter queue"
+        )
+    told = safe_text(error).rstrip(".")
+    raise Failure(f"failed at {gate}: {kind}: {told}. {then}.", metadata={"reason": kind}) from None
 
 
 def _branch(*outcomes: str) -> dict[str, Out]:
@@ -147,7 +153,8 @@ def parse_gate(
         try:
             envelope = gates.parse(config.body)
         except EnvelopeRefusedError as refused:
-            places = sorted({*refused.places, *config.problems})
+            # The sensor saw what stood in the body; of what was wrong only marks are left here.
+            places = config.problems or refused.places
             raise EnvelopeRefusedError(refused.reason, places) from None
     consume_span.set_attributes(
         {"firm_id": str(envelope.firm_id), "event.type": str(envelope.event_type)}

@@ -126,7 +126,8 @@ def _tell(
         metadata["pending_without_a_lane"] = MetadataValue.json(unclaimed)
         context.log.warning("pending rows that no lane drains: %s; add a lane for them", unclaimed)
     context.add_output_metadata(metadata)
-    context.log_event(AssetMaterialization(destination_key(lane), metadata=metadata))
+    if run.sent:
+        context.log_event(AssetMaterialization(destination_key(lane), metadata=metadata))
     context.log.info(
         "%s: sent %d of %d to %s, failed %d, parked %d, stopped: %s",
         lane.name,

@@ -12,6 +12,7 @@ from dagster import InitResourceContext, ResourceDefinition, mem_io_manager, res
 from pramaan_pipelines.framer.agent import AgentInvoker, LoggingAgent
 from pramaan_pipelines.framer.claims import FrameJobClaims
 from pramaan_pipelines.framer.sweep import StaleFrameJobSweep
+from pramaan_pipelines.messaging.clients import client
 from pramaan_pipelines.messaging.consumer import QueueConsumer
 from pramaan_pipelines.orchestration.consume_span import consume_span_resource
 from pramaan_pipelines.settings import Settings
@@ -75,8 +76,9 @@ def telemetry_resource(context: InitResourceContext) -> Telemetry:
     required_resource_keys={"settings"},
 )
 def framer_queue_resource(context: InitResourceContext) -> QueueConsumer:
-    """Make the client."""
-    return QueueConsumer.from_settings(_settings(context))
+    """Make a client that is as impatient as a tick: nothing here polls for long."""
+    settings = _settings(context)
+    return QueueConsumer(client("sqs", settings), settings.require("framer_events_queue_url"))
 
 
 @resource(
