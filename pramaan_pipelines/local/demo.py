@@ -29,7 +29,13 @@ from pramaan_pipelines.local.home import dagster_home
 from pramaan_pipelines.local.stack import down
 from pramaan_pipelines.messaging.clients import client
 from pramaan_pipelines.messaging.consumer import QueueConsumer
-from pramaan_pipelines.orchestration.found_runs import FoundRun, framer_runs, instance_at
+from pramaan_pipelines.orchestration.found_runs import (
+    FoundRelay,
+    FoundRun,
+    framer_runs,
+    instance_at,
+    relay_runs,
+)
 from pramaan_pipelines.settings import Settings
 from pramaan_pipelines.store.database import Database
 from pramaan_pipelines.telemetry.provider import Telemetry
@@ -40,7 +46,7 @@ DELIVERIES: Final = 3
 
 JOBS_OF_MATTER: Final = text("SELECT count(*) FROM ops.matter_frame_jobs WHERE matter_id = :id")
 DISPATCHED: Final = text(
-    "SELECT dispatched_at IS NOT NULL FROM ops.document_ingest_outbox WHERE event_id = :id"
+    "SELECT extract(epoch FROM dispatched_at) FROM ops.document_ingest_outbox WHERE event_id = :id"
 )
 
 
@@ -139,9 +145,13 @@ class _Watch:
 
     def check(self) -> None:
         """Look past the outcomes: at the rows that should and should not be there."""
+        with instance_at(self._home) as instance:
+            relays = relay_runs(instance)
         for case in self._cases:
             if case.firm_id is None or case.event_id is None or case.became is None:
                 continue
+            if case.lane is not None:
+                self._find_relay(case, relays)
             with self._database.firm(case.firm_id) as connection:
                 has_run = is_handled(connection, firm_id=case.firm_id, event_id=case.event_id)
                 jobs = connection.scalar(JOBS_OF_MATTER, {"id": case.matter_id})
@@ -149,6 +159,19 @@ class _Watch:
                 case.faults += ("an agent run is missing or should not be there",)
             if case.matter_id is None and jobs:
                 case.faults += ("a frame job should not be there",)
+
+    def _find_relay(self, case: Case, relays: Iterable[FoundRelay]) -> None:
+        """Name the relay run in whose time the row was marked as dispatched."""
+        with self._database.staff() as connection:
+            at = connection.scalar(DISPATCHED, {"id": case.event_id})
+        if at is None:
+            case.faults += ("the row is not marked as dispatched",)
+            return
+        case.run_ids = tuple(
+            run.run_id
+            for run in relays
+            if run.lane == case.lane and run.began <= float(at) <= run.ended
+        )
 
     def _take_documents(self) -> None:
         waiting = {str(c.event_id): c for c in self._cases if c.expected == DELIVERED}

@@ -25,6 +25,7 @@ from pramaan_pipelines.messaging.clients import client
 from pramaan_pipelines.messaging.eventbridge import EventBusPublisher
 from pramaan_pipelines.messaging.publisher import OutboundMessage, Publisher, SendStatus
 from pramaan_pipelines.messaging.sqs import QueueClient
+from pramaan_pipelines.outbox.lanes import DOCUMENT_INGEST, DOCUMENT_REGISTRATION
 from pramaan_pipelines.outbox.producers import (
     create_matter,
     insert_document_ingest_event,
@@ -47,9 +48,11 @@ class Case:
     Attributes:
         name: what is tried.
         expected: an outcome, `refused: reason`, or `delivered`.
-        firm_id: under which a run row would stand; None where there is no envelope.
+        firm_id: under which its rows stand; None where there is no envelope.
+        matter_id: of a matter that was created; None elsewhere.
         event_id: of the row and the envelope; None where the body is no envelope.
         trace_id: of the producer's span, 32 hex digits.
+        lane: of a document's relay.
         message_id: of the SQS message, once known.
         run_ids: the Dagster runs it made.
         became: as `expected`; None while it is under way.
@@ -62,6 +65,7 @@ class Case:
     matter_id: UUID | None = None
     event_id: UUID | None = None
     trace_id: str | None = None
+    lane: str | None = None
     message_id: str | None = None
     run_ids: tuple[str, ...] = ()
     became: str | None = None
@@ -113,7 +117,14 @@ class Pusher:
                 event = insert_document_ingest_event(
                     connection, firm_id=ASHA.id, document_id=document
                 )
-            yield Case(f"document {number} uploaded", DELIVERED, event_id=event, trace_id=trace_id)
+            yield Case(
+                f"document {number} uploaded",
+                DELIVERED,
+                firm_id=ASHA.id,
+                event_id=event,
+                trace_id=trace_id,
+                lane=DOCUMENT_INGEST.name,
+            )
         for number in (1, 2):
             with self._span() as trace_id, self._database.firm(BANYAN.id) as connection:
                 document = new_document(connection, BANYAN.id, None)
@@ -122,8 +133,10 @@ class Pusher:
             yield Case(
                 f"document {number} indexed, registration asked for twice",
                 DELIVERED,
+                firm_id=BANYAN.id,
                 event_id=first,
                 trace_id=trace_id,
+                lane=DOCUMENT_REGISTRATION.name,
                 faults=() if again is None else ("two registration rows",),
             )
 
