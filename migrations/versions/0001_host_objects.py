@@ -1,8 +1,9 @@
 """Roles, schemas, and the application's tables where they are absent.
 
 In a real installation the application has made these already, and this revision leaves them as they
-are; only `agents.agent_run` is extended, by what a framer's run needs. Alone, the pipeline makes them in the form that the application gave them before the framer:
-revision 0005 then extends both in the same way.
+are; only `agents.agent_run` is extended, by what a framer's run needs. Alone, the pipeline makes
+them in the form that the application gave them before the framer: revision 0005 then extends both
+in the same way.
 """
 
 from pramaan_pipelines.store.ledger import LEDGER_TABLE, Ledger
