@@ -43,6 +43,7 @@ CLAIM: Final = text("""
         claimed_generation = job.requested_generation + 1,
         claimed_at = now(),
         rebuild_needed = false,
+        pending_event_id = NULL,
         failed_tries = 0,
         updated_at = now()
     WHERE job.run_status <> 'running'

@@ -110,6 +110,22 @@ def test_the_claim_and_not_the_release_clears_rebuild_needed(
     assert job(world, first)["rebuild_needed"] is False
 
 
+def test_h2_a_claim_forgets_the_pending_event_so_that_no_healing_repeats_one_with_a_run_row(
+    world: World, claims: FrameJobClaims, sweep: StaleFrameJobSweep
+) -> None:
+    """Healed by that event's name, it would be H11's duplicate for ever."""
+    first = asked(world)
+    holder = won(claims, first)
+    second = again(first)
+    assert claims.claim(second, TRACE) is Outcome.CLAIM_LOST
+    claims.release(holder)
+    won(claims, second)
+    age(world, first)
+    assert sweep.sweep().failed == 1
+    found = job(world, first)
+    assert (found["run_status"], found["pending_event_id"]) == ("failed", None)
+
+
 def test_a_release_gives_the_job_back_and_ends_its_run(
     world: World, claims: FrameJobClaims
 ) -> None:

@@ -59,6 +59,17 @@ def test_a_batch_is_bounded_in_bytes_and_the_rest_follows(
     assert event_ids(stub.requests) == events
 
 
+def test_a_row_larger_than_the_whole_byte_budget_does_not_stand_at_the_head_for_ever(
+    world: World, stubbed: Settings, database: Database, record: TelemetryRecord
+) -> None:
+    relay = Relay(DOMAIN_EVENT, stubbed, database, record)
+    put(world, DOMAIN_EVENT, more={"x": "y" * 400_000})
+    (good,) = put(world, DOMAIN_EVENT)
+    results = [relay.drain(bytes=256 * 1024) for _ in range(3)]
+    assert [(r.sent, r.parked) for r in results] == [(0, 1), (1, 0), (0, 0)]
+    assert row(world, DOMAIN_EVENT, good)["dispatched_at"]
+
+
 def test_a_batch_s_bounds_are_checked_when_they_are_set() -> None:
     for wrong in ({"rows": 0}, {"rows": 1001}, {"bytes": 256 * 1024 - 1}):
         with pytest.raises(ValueError, match="must be"):

@@ -1,0 +1,152 @@
+"""The framer's dead-letter queue: which messages would pass the gates now, and sending those again.
+
+Promises: a look changes nothing but the messages' receive counts; a message is deleted here only
+after the framer queue took its copy, so that a redrive that dies half-way repeats and never loses
+(H13).
+Never: shows a body; what is told of a message is its id, its event's id and a reason.
+"""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from time import monotonic
+from typing import Final
+
+from pramaan_pipelines.contracts.outcomes import EnvelopeRefusedError
+from pramaan_pipelines.contracts.trace import TraceContext
+from pramaan_pipelines.framer import gates
+from pramaan_pipelines.messaging.consumer import QueueConsumer, ReceivedMessage
+from pramaan_pipelines.messaging.publisher import OutboundMessage, Publisher, SendStatus
+from pramaan_pipelines.store.database import Database
+
+LOGGER = logging.getLogger(__name__)
+MAX_LETTERS: Final = 1000
+HOLD_SECONDS: Final = 120
+"""A letter that was looked at stays hidden so long, so that one look meets each once."""
+SEND_SECONDS: Final = 10.0
+
+
+class Which(StrEnum):
+    """Which dead letters to send again."""
+
+    PASSING = "passing"
+    ALL = "all"
+
+
+@dataclass(frozen=True)
+class Letter:
+    """A dead letter as an operator sees it.
+
+    Attributes:
+        message_id: SQS's id.
+        event_id: the envelope's, where there is one.
+        reason: why the gates would refuse it now; None where they would not.
+        places: where, never a value.
+        redriven: whether the framer queue has it again.
+    """
+
+    message_id: str
+    event_id: str | None
+    reason: str | None
+    places: tuple[str, ...] = ()
+    redriven: bool = False
+
+
+class DeadLetters:
+    """The dead-letter queue of the framer queue.
+
+    Args:
+        queue: the framer queue's dead-letter queue.
+        framer_queue: where a letter is sent again.
+        database: as the service role.
+        environment: ours, for the environment gate.
+    """
+
+    def __init__(
+        self, queue: QueueConsumer, framer_queue: Publisher, database: Database, environment: str
+    ) -> None:
+        self._queue = queue
+        self._framer_queue = framer_queue
+        self._database = database
+        self._environment = environment
+
+    def look(self, limit: int = MAX_LETTERS) -> list[Letter]:
+        """Return up to `limit` letters, each with what the gates say of it now."""
+        letters, held = [], []
+        for message in self._receive(limit):
+            letters.append(self._judge(message))
+            held.append(message.receipt_handle)
+        for receipt in held:
+            self._queue.hand_back(receipt, 0)
+        return letters
+
+    def redrive(self, which: Which, *, dry_run: bool, limit: int = MAX_LETTERS) -> list[Letter]:
+        """Send up to `limit` letters to the framer queue again.
+
+        Args:
+            which: those that would pass the gates now, or all.
+            dry_run: look, and send nothing.
+            limit: the most letters received.
+
+        Returns:
+            Every letter that was received, with whether it was sent.
+        """
+        if dry_run:
+            return self.look(limit)
+        letters, kept = [], []
+        for message in self._receive(limit):
+            letter = self._judge(message)
+            if which is Which.ALL or letter.reason is None:
+                letter = self._send(message, letter)
+            if not letter.redriven:
+                kept.append(message.receipt_handle)
+            letters.append(letter)
+        for receipt in kept:
+            self._queue.hand_back(receipt, 0)
+        return letters
+
+    def _receive(self, limit: int) -> Iterator[ReceivedMessage]:
+        seen: set[str] = set()
+        while len(seen) < limit:
+            batch = self._queue.receive(min(10, limit - len(seen)), 0)
+            fresh = [message for message in batch if message.message_id not in seen]
+            for message in batch:
+                self._queue.hand_back(message.receipt_handle, HOLD_SECONDS)
+            if not fresh:
+                return
+            seen |= {message.message_id for message in fresh}
+            yield from fresh
+
+    def _judge(self, message: ReceivedMessage) -> Letter:
+        event_id = None
+        try:
+            envelope = gates.parse(message.body)
+            event_id = str(envelope.event_id)
+            gates.check_environment(envelope, self._environment)
+            with self._database.firm(envelope.firm_id) as connection:
+                gates.check_subject(
+                    connection, firm_id=envelope.firm_id, matter_id=envelope.matter_id
+                )
+        except EnvelopeRefusedError as refused:
+            return Letter(message.message_id, event_id, str(refused.reason), refused.places)
+        return Letter(message.message_id, event_id, None)
+
+    def _send(self, message: ReceivedMessage, letter: Letter) -> Letter:
+        again = OutboundMessage(
+            event_id=letter.event_id or message.message_id,
+            event_type=message.attributes.get("event_type", "unknown"),
+            body=message.body,
+            trace=TraceContext.of(
+                message.attributes.get("traceparent"), message.attributes.get("tracestate")
+            ),
+        )
+        (result,) = self._framer_queue.send([again], deadline=monotonic() + SEND_SECONDS)
+        if result.status is not SendStatus.ACCEPTED:
+            LOGGER.warning(
+                "dead letter %s was not taken again: %s", message.message_id, result.detail
+            )
+            return letter
+        # Between the two the message is on both queues; the framer dedupes by its event.
+        self._queue.delete(message.receipt_handle)
+        return Letter(message.message_id, letter.event_id, letter.reason, letter.places, True)  # noqa: FBT003
