@@ -3,9 +3,7 @@
 Only the agent's runtime is a stand-in. What happens between two gates is arranged by `before`.
 """
 
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -246,11 +244,3 @@ class Rail:
 
     def run_count(self) -> int:
         return self.instance.get_runs_count(RunsFilter(job_name="framer_trigger_job"))
-
-
-@contextmanager
-def within(seconds: float) -> Iterator[None]:
-    """Fail a block that takes longer."""
-    started = time.monotonic()
-    yield
-    assert time.monotonic() - started < seconds

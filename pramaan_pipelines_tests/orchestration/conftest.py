@@ -78,4 +78,4 @@ def spans() -> Iterator[InMemorySpanExporter]:
     provider.add_span_processor(processor)
     yield exporter
     # No provider can forget a processor; a shut one would warn at each later span.
-    processor.on_end = lambda span: None  # type: ignore[method-assign]
+    processor.on_end = lambda _: None  # type: ignore[method-assign]

@@ -1,4 +1,4 @@
-"""What fails, rather than is refused: the run is red where it failed, and the message comes again."""
+"""What fails, rather than is refused: red where it failed, and the message comes again."""
 
 import json
 from uuid import UUID, uuid4

@@ -1,6 +1,4 @@
-"""Every acknowledged outcome, per gate: where the run stopped, what it left, and that the message
-is deleted only by the last op.
-"""
+"""Every acknowledged outcome, per gate: where the run stopped, what it left, who acknowledged."""
 
 from dataclasses import dataclass
 from uuid import UUID, uuid4

@@ -1,6 +1,4 @@
-"""Bad input: each kind has one gate at which it ends, leaves no row, and reaches the dead-letter
-queue in three deliveries.
-"""
+"""Bad input: each kind ends at one gate, leaves no row, and is dead after three deliveries."""
 
 import json
 from collections.abc import Callable

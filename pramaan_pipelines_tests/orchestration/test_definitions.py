@@ -1,0 +1,207 @@
+"""What Dagster loads: frozen names, everything RUNNING, nothing opened at import."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from dagster import (
+    AssetKey,
+    DefaultScheduleStatus,
+    DefaultSensorStatus,
+    JobDefinition,
+    RepositoryDefinition,
+)
+
+from pramaan_pipelines.definitions import defs
+from pramaan_pipelines.orchestration.road import ROAD
+from pramaan_pipelines.settings import REQUIRED, Settings
+
+JOBS = {
+    "document_ingest_relay_job",
+    "document_registration_relay_job",
+    "domain_event_relay_job",
+    "framer_trigger_job",
+    "stale_frame_job_sweep_job",
+}
+SCHEDULES = {
+    "document_ingest_relay_schedule": "document_ingest_relay_job",
+    "document_registration_relay_schedule": "document_registration_relay_job",
+    "domain_event_relay_schedule": "domain_event_relay_job",
+    "stale_frame_job_sweep_schedule": "stale_frame_job_sweep_job",
+}
+EDGES = {
+    "application/documents": set(),
+    "application/matters": set(),
+    "application/firm_inference_egress_consents": set(),
+    "outbox/document_ingest_outbox": {"application/documents"},
+    "outbox/domain_event_outbox": {"application/matters"},
+    "messaging/documents_ingestion_queue": {"outbox/document_ingest_outbox"},
+    "messaging/documents_registration_queue": {"outbox/document_ingest_outbox"},
+    "messaging/events_bus": {"outbox/domain_event_outbox"},
+    "messaging/framer_events_queue": {"messaging/events_bus"},
+    "framer/matter_frame_jobs": {
+        "messaging/framer_events_queue",
+        "application/matters",
+        "application/firm_inference_egress_consents",
+    },
+    "framer/agent_run": {"framer/matter_frame_jobs"},
+    "framer/vega_matter_frame": {"framer/agent_run"},
+}
+
+NO_SOCKETS = """
+import socket
+
+def refuse(*_, **__):
+    raise AssertionError("a socket at import")
+
+for name in ("connect", "connect_ex", "bind", "sendto"):
+    setattr(socket.socket, name, refuse)
+socket.getaddrinfo = socket.create_connection = refuse
+import pramaan_pipelines.definitions
+print(len(pramaan_pipelines.definitions.defs.jobs))
+"""
+
+
+@pytest.fixture(scope="module")
+def loaded() -> RepositoryDefinition:
+    return defs.get_repository_def()
+
+
+@pytest.fixture(params=sorted(JOBS))
+def job(request: pytest.FixtureRequest) -> JobDefinition:
+    return defs.resolve_job_def(request.param)
+
+
+def in_a_fresh_process(
+    folder: Path, *command: str, **environment: str
+) -> "subprocess.CompletedProcess[str]":
+    """Run the virtual environment's Python in `folder`, with `environment` and little else."""
+    return subprocess.run(
+        [sys.executable, *command],
+        cwd=folder,
+        env={
+            "PATH": os.environ["PATH"],
+            "HOME": str(folder),
+            "DAGSTER_DISABLE_TELEMETRY": "yes",
+            **environment,
+        },
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def a_configured_environment() -> dict[str, str]:
+    values = dict.fromkeys(REQUIRED, "http://127.0.0.1:1/none")
+    return values | {
+        "PRAMAAN_ENVIRONMENT": "test",
+        "DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none",
+    }
+
+
+def test_the_names_of_jobs_schedules_and_sensors_are_frozen(loaded: RepositoryDefinition) -> None:
+    """A renamed schedule or sensor comes up as another one, and the old one's state is lost."""
+    assert {name for name in loaded.job_names if not name.startswith("__")} == JOBS
+    assert {s.name: s.job_name for s in loaded.schedule_defs} == SCHEDULES
+    assert {s.name: s.job_name for s in loaded.sensor_defs} == {
+        "framer_events_sensor": "framer_trigger_job"
+    }
+
+
+def test_the_assets_are_the_road_with_its_edges(loaded: RepositoryDefinition) -> None:
+    graph = loaded.asset_graph
+    assert {
+        key.to_user_string(): {parent.to_user_string() for parent in graph.get(key).parent_keys}
+        for key in graph.get_all_asset_keys()
+    } == EDGES
+
+
+def test_every_asset_tells_what_it_is() -> None:
+    assert [spec.key for spec in ROAD if not spec.description or not spec.kinds] == []
+    assert {spec.group_name for spec in ROAD} == {"application", "outbox", "messaging", "framer"}
+
+
+def test_the_framer_queue_is_reached_from_the_matters(loaded: RepositoryDefinition) -> None:
+    """The graph reads as a pipeline, from the application's table to the agent."""
+    graph = loaded.asset_graph
+    key, road = AssetKey(["framer", "vega_matter_frame"]), []
+    while key is not None:
+        road.append(key.path[-1])
+        parents = graph.get(key).parent_keys
+        key = next((p for p in sorted(parents, reverse=True) if p.path[0] != "application"), None)
+    assert road == [
+        "vega_matter_frame",
+        "agent_run",
+        "matter_frame_jobs",
+        "framer_events_queue",
+        "events_bus",
+        "domain_event_outbox",
+    ]
+
+
+def test_every_schedule_and_sensor_comes_up_running(loaded: RepositoryDefinition) -> None:
+    for schedule in loaded.schedule_defs:
+        assert schedule.default_status is DefaultScheduleStatus.RUNNING, schedule.name
+        assert (schedule.cron_schedule, schedule.execution_timezone) == ("* * * * *", "UTC")
+        assert schedule.description
+    for sensor in loaded.sensor_defs:
+        assert sensor.default_status is DefaultSensorStatus.RUNNING, sensor.name
+        assert 0 < (sensor.minimum_interval_seconds or 30) <= 5
+        assert sensor.description
+
+
+def test_every_job_is_bounded_retried_by_nobody_else_and_described(job: JobDefinition) -> None:
+    """The queue, or the next tick, is the one thing that retries; a dead run ends by its bound."""
+    assert job.tags["dagster/max_retries"] == "0"
+    assert 60 <= int(job.tags["dagster/max_runtime"]) <= 900
+    assert job.executor_def.name == "in_process"
+    assert job.description
+    assert all(node.definition.description for node in job.nodes)
+
+
+def test_the_framer_runs_longest_road_fits_in_the_queues_visibility() -> None:
+    """A run that is cut by its bound is cut before its message comes again."""
+    bound = int(defs.resolve_job_def("framer_trigger_job").tags["dagster/max_runtime"])
+    assert bound < 1320
+
+
+def test_loading_warns_of_nothing_and_opens_no_socket(tmp_path: Path) -> None:
+    done = in_a_fresh_process(tmp_path, "-W", "error", "-c", NO_SOCKETS)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == str(len(JOBS))
+
+
+def test_definitions_validate_without_any_setting_and_say_which_are_missing(tmp_path: Path) -> None:
+    done = _validate(tmp_path)
+    assert done.returncode == 0, done.stderr
+    told = done.stdout + done.stderr
+    assert "not configured: " in told
+    assert "Run `pramaan up`" in told
+    for name in REQUIRED:
+        assert name in told
+
+
+def test_definitions_validate_from_the_workspace_file_with_settings(
+    tmp_path: Path, repository: Path
+) -> None:
+    for name in ("workspace.yaml", "dagster.yaml"):
+        (tmp_path / name).write_bytes((repository / name).read_bytes())
+    done = _validate(tmp_path, **a_configured_environment())
+    assert done.returncode == 0, done.stderr
+    told = done.stdout + done.stderr
+    assert "Validation successful for code location pramaan_pipelines" in told
+    assert "not configured" not in told
+
+
+def _validate(folder: Path, **environment: str) -> "subprocess.CompletedProcess[str]":
+    target = [] if (folder / "workspace.yaml").exists() else ["-m", "pramaan_pipelines.definitions"]
+    return in_a_fresh_process(
+        folder, "-m", "dagster", "definitions", "validate", *target, **environment
+    )
+
+
+def test_each_missing_setting_of_the_code_location_is_one_that_settings_know() -> None:
+    assert {name.lower() for name in REQUIRED} <= set(Settings.model_fields)
