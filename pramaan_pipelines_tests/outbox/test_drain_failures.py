@@ -1,5 +1,7 @@
 """What becomes of a row that was not sent: whose fault it was decides, entry by entry."""
 
+import time
+from datetime import datetime, timedelta
 from uuid import UUID
 
 import pytest
@@ -22,7 +24,7 @@ from pramaan_pipelines_tests.outbox.bench import (
 )
 from pramaan_pipelines_tests.support.aws import free_port
 from pramaan_pipelines_tests.support.records import TelemetryRecord
-from pramaan_pipelines_tests.support.stub import Reply, Reset, Stub, accept, error, slowly
+from pramaan_pipelines_tests.support.stub import Reply, Request, Reset, Stub, accept, error
 from pramaan_pipelines_tests.support.world import World
 
 OUTAGES: dict[str, Reply] = {
@@ -68,10 +70,18 @@ def test_the_pause_begins_when_the_answer_is_known_and_not_when_the_transaction_
 ) -> None:
     """Else a slow refusal would be due again at once, and use up its tries in one run."""
     (event,) = put(world, relay.lane)
-    refuse, wait = answering(lambda _: "SomethingNew"), slowly(1.1)
-    stub.behaviour = lambda request: (wait(request), refuse(request))[1]
+    refuse = answering(lambda _: "SomethingNew")
+    answered: list[datetime] = []
+
+    def slow_refusal(request: Request) -> Reply:
+        time.sleep(0.6)
+        answered.append(world.one("SELECT clock_timestamp()"))
+        return refuse(request)
+
+    stub.behaviour = slow_refusal
     relay.drain(pause_seconds=1)
-    assert pause_ahead(world, relay.lane, event) > 0.2
+    due = datetime.fromisoformat(row(world, relay.lane, event)["next_attempt_at"])
+    assert due - answered[0] >= timedelta(seconds=0.5)
 
 
 def test_the_pause_doubles_with_each_refusal_up_to_its_bound(

