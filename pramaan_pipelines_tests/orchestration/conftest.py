@@ -67,15 +67,19 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(policy, "random", lambda: 0.0)
 
 
-@pytest.fixture
-def spans() -> Iterator[InMemorySpanExporter]:
-    """The spans of this process's own provider, which the resources use."""
+@pytest.fixture(scope="session")
+def all_spans() -> InMemorySpanExporter:
+    """What this process's own provider finishes, from now on."""
     Telemetry.current("test")
     provider = trace.get_tracer_provider()
     assert isinstance(provider, TracerProvider)
     exporter = InMemorySpanExporter()
-    processor = SimpleSpanProcessor(exporter)
-    provider.add_span_processor(processor)
-    yield exporter
-    # No provider can forget a processor; a shut one would warn at each later span.
-    processor.on_end = lambda _: None  # type: ignore[method-assign]
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    return exporter
+
+
+@pytest.fixture
+def spans(all_spans: InMemorySpanExporter) -> InMemorySpanExporter:
+    """The spans of this test, as the real resources made them."""
+    all_spans.clear()
+    return all_spans

@@ -127,7 +127,8 @@ def test_every_asset_tells_what_it_is() -> None:
 def test_the_framer_queue_is_reached_from_the_matters(loaded: RepositoryDefinition) -> None:
     """The graph reads as a pipeline, from the application's table to the agent."""
     graph = loaded.asset_graph
-    key, road = AssetKey(["framer", "vega_matter_frame"]), []
+    road: list[str] = []
+    key: AssetKey | None = AssetKey(["framer", "vega_matter_frame"])
     while key is not None:
         road.append(key.path[-1])
         parents = graph.get(key).parent_keys

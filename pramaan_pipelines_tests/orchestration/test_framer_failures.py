@@ -1,6 +1,7 @@
 """What fails, rather than is refused: red where it failed, and the message comes again."""
 
 import json
+from typing import cast
 from uuid import UUID, uuid4
 
 import pytest
@@ -40,7 +41,7 @@ def test_the_agent_gets_exactly_five_keys_after_the_run_row_was_committed(rail: 
         "traceparent",
         "tracestate",
     ]
-    ((row,),) = rail.agent.seen  # type: ignore[misc]
+    ((row,),) = cast("list[list[dict[str, str]]]", rail.agent.seen)
     assert (row["id"], row["status"]) == (str(payload.agent_run_id), "running")
     assert (payload.firm_id, payload.matter_id) == (rail.world.firm_a, matter)
     assert json.loads(text)["event_id"] not in payload.model_dump_json()

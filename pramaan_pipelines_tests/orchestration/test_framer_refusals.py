@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Callable
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 
 from pramaan_pipelines.orchestration import names
-from pramaan_pipelines_tests.orchestration.bench import GATES, FramerRun, Rail
+from pramaan_pipelines.orchestration.consume_span import delivery_of
+from pramaan_pipelines_tests.orchestration.bench import GATES, FramerRun, Rail, before
 from pramaan_pipelines_tests.support.world import body
 
 Bad = Callable[[Rail], str]
@@ -168,7 +169,43 @@ def test_what_the_sensor_found_wanting_is_refused_even_where_the_pointers_would_
     text = _changed(title="a title")(rail)
     rail.send(text)
     run = rail.run(rail.receive())
-    stored = run.record.run_config["ops"]["parse"]["config"]
+    stored = delivery_of(run.record.run_config)
     assert stored["problems"] == ["<unknown> (extra_forbidden)"]
     assert "a title" not in stored["body"]
     refused(rail, run, "parse", "malformed", ["<unknown> (extra_forbidden)"])
+
+
+def _move_away(rail: Rail, matter: UUID) -> None:
+    rail.world.god.execute(
+        "UPDATE matters SET firm_id = %s WHERE id = %s", [rail.world.firm_b, matter]
+    )
+
+
+def test_a_matter_that_goes_away_before_the_claim_is_refused_inside_the_claim(
+    rail: Rail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H4, EB-17: its visibility is read again in the claim's transaction, which rolls back."""
+    matter = rail.world.matter(rail.world.firm_a)
+    before(monkeypatch, "claim", lambda: _move_away(rail, matter))
+    run = rail.deliver(body(rail.world.firm_a, matter))
+    refused(rail, run, "claim", "subject_not_visible", ["firm_id", "subject.id"])
+    assert rail.depth().visible == 1
+
+
+def test_a_matter_that_goes_away_before_the_invoke_is_refused_without_one(
+    rail: Rail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H4: not tried again, the claim given back; the next delivery finds the event handled."""
+    matter = rail.world.matter(rail.world.firm_a)
+    before(monkeypatch, "invoke", lambda: _move_away(rail, matter))
+    run = rail.deliver(body(rail.world.firm_a, matter))
+    assert (run.outcome, run.failed) == (("refused", "invoke"), ["invoke"])
+    assert run.started.count("invoke") == 1
+    assert rail.agent.payloads == []
+    job = rail.world.job(matter)
+    assert job is not None
+    assert (job["run_status"], job["rebuild_needed"]) == ("idle", False)
+    assert [row["status"] for row in rail.world.runs(matter)] == ["cancelled"]
+    (message,) = rail.queue.receive(1, 0)
+    assert rail.run(message).outcome == ("duplicate", "dedupe")
+    assert rail.depth().total == 0

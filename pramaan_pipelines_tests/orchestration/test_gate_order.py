@@ -36,7 +36,7 @@ def _sources(job: JobDefinition) -> dict[str, set[tuple[str, str]]]:
     """For each op, the outputs that it waits for."""
     return {
         node.name: {
-            (source.node, source.output)
+            (source.node, source.output)  # type: ignore[union-attr]
             for found in inputs.values()
             for source in (
                 found.dependencies if isinstance(found, MultiDependencyDefinition) else [found]

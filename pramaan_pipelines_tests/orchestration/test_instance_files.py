@@ -12,7 +12,6 @@ from pramaan_pipelines.orchestration.framer import MAX_FRAMER_RUNS
 from pramaan_pipelines.settings import Settings
 
 OF_THE_LIBRARIES = {"OTEL_PROPAGATORS"}
-BY_PRAMAAN_UP = {"MAINTENANCE_DATABASE_URL"}
 
 
 @pytest.fixture
@@ -54,7 +53,7 @@ def test_the_instance_watches_its_runs_and_tells_nobody(root: DagsterInstance) -
 
 def test_the_example_names_exactly_the_variables_that_are_read(example: dict[str, str]) -> None:
     known = {name.upper() for name in Settings.model_fields} | OF_THE_LIBRARIES
-    assert set(example) - BY_PRAMAAN_UP == known
+    assert set(example) == known
 
 
 def test_the_example_is_a_usable_environment(
