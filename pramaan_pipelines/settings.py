@@ -41,11 +41,15 @@ class Settings(BaseSettings):
     migration_database_url: SecretStr | None = Field(
         default=None, description="Postgres as the owner; only `pramaan migrate` uses it"
     )
+    maintenance_database_url: SecretStr | None = Field(
+        default=None, description="Postgres as pramaan_maintenance; only pruning uses it"
+    )
     document_ingestion_queue_url: str | None = None
     document_registration_queue_url: str | None = None
     framer_events_queue_url: str | None = None
     event_bus_name: str | None = None
     matter_frame_job_lease_seconds: int = Field(default=900, ge=1, le=86_400)
+    matter_frame_job_max_tries: int = Field(default=3, ge=0, le=100)
     aws_region: str = "us-east-1"
     aws_endpoint_url: str | None = None
     pramaan_agent: Literal["stub"] = Field(

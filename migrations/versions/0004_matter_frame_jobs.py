@@ -49,6 +49,12 @@ def upgrade() -> None:
     ledger.index(
         "ops", "matter_frame_jobs_running_idx", f"{TABLE} (claimed_at) WHERE run_status = 'running'"
     )
+    ledger.index(
+        "ops",
+        "matter_frame_jobs_owed_idx",
+        f"{TABLE} (firm_id, updated_at) "
+        "WHERE run_status <> 'running' AND (rebuild_needed OR run_status = 'failed')",
+    )
     ledger.force_row_security(TABLE)
     ledger.policy(
         TABLE, "matter_frame_jobs_firm_isolation", f"USING ({MY_FIRM}) WITH CHECK ({MY_FIRM})"

@@ -30,6 +30,8 @@ from pramaan_pipelines.framer.gates import check_subject, is_handled, load_egres
 from pramaan_pipelines.store.database import Database
 from pramaan_pipelines.store.tables import TRIGGER_EVENT_INDEX
 
+DEFAULT_MAX_TRIES: Final = 3
+
 # EB-16, EB-18: one statement. A conflicting row is locked whether or not the WHERE lets it through,
 # so what is read after a lost claim is still true when this transaction writes (H1).
 # https://www.postgresql.org/docs/current/sql-insert.html#SQL-ON-CONFLICT
@@ -49,6 +51,27 @@ CLAIM: Final = text("""
     WHERE job.run_status <> 'running'
        OR job.claimed_at < now() - make_interval(secs => :lease)
     RETURNING claimed_generation
+""")
+
+# H3: the need is repeated where it counts, so that of two healing runs one claims and the other
+# finds nothing owed. H8: the tries go on counting; only a message starts them anew.
+CLAIM_HEALING: Final = text("""
+    WITH owed AS (
+        SELECT id, pending_event_id FROM ops.matter_frame_jobs
+        WHERE firm_id = :firm_id AND matter_id = :matter_id AND run_status <> 'running'
+          AND (rebuild_needed OR (run_status = 'failed' AND failed_tries <= :max_tries))
+        FOR UPDATE
+    )
+    UPDATE ops.matter_frame_jobs AS job SET
+        run_status = 'running',
+        requested_generation = job.requested_generation + 1,
+        claimed_generation = job.requested_generation + 1,
+        claimed_at = now(),
+        rebuild_needed = false,
+        pending_event_id = NULL,
+        updated_at = now()
+    FROM owed WHERE job.id = owed.id
+    RETURNING job.claimed_generation, owed.pending_event_id
 """)
 
 INSERT_RUN: Final = text("""
@@ -125,11 +148,11 @@ END_RUN: Final = text("""
 
 @dataclass(frozen=True)
 class FrameRequest:
-    """Whose frame is asked for, by which event."""
+    """Whose frame is asked for, and by which event; None is a healing run, which has none (H2)."""
 
     firm_id: UUID
     matter_id: UUID
-    event_id: UUID
+    event_id: UUID | None
 
 
 @dataclass(frozen=True)
@@ -165,21 +188,27 @@ class FrameJobClaims:
         database: as the service role.
         lease_seconds: how long a claim holds without a sign of life
             (MATTER_FRAME_JOB_LEASE_SECONDS; the sweep reads the same setting).
+        max_tries: failures of a matter's frame after which healing leaves it to a person
+            (MATTER_FRAME_JOB_MAX_TRIES).
     """
 
-    def __init__(self, database: Database, *, lease_seconds: int) -> None:
+    def __init__(
+        self, database: Database, *, lease_seconds: int, max_tries: int = DEFAULT_MAX_TRIES
+    ) -> None:
         self._database = database
         self._lease = lease_seconds
+        self._max_tries = max_tries
 
     def claim(self, request: FrameRequest, trace: TraceContext) -> Claim | Outcome:
         """Gate 6: win the job and write the run row, or say why not; committed either way.
 
         Args:
-            request: whose frame, by which event.
+            request: whose frame, by which event; without one it is a healing run's claim.
             trace: the context that the run row keeps and the agent continues.
 
         Returns:
-            The claim; or DUPLICATE, CLAIM_LOST (rebuild_needed is set), or CONSENT_BLOCKED.
+            The claim; or DUPLICATE, CLAIM_LOST (rebuild_needed is set, but by a healing run, which
+            marks nothing), or CONSENT_BLOCKED.
 
         Raises:
             EnvelopeRefusedError: the matter is no longer visible under the firm.
@@ -199,9 +228,16 @@ class FrameJobClaims:
         self, connection: Connection, request: FrameRequest, trace: TraceContext
     ) -> Claim | Outcome:
         job = {"firm_id": request.firm_id, "matter_id": request.matter_id}
-        generation = connection.scalar(CLAIM, {**job, "lease": self._lease})
-        if generation is None:
-            return self._lost(connection, request)
+        if request.event_id is None:
+            won = connection.execute(CLAIM_HEALING, {**job, "max_tries": self._max_tries}).first()
+            if won is None:
+                return Outcome.CLAIM_LOST
+            generation, event_id = won[0], _unhandled(connection, request.firm_id, won[1])
+        else:
+            generation = connection.scalar(CLAIM, {**job, "lease": self._lease})
+            if generation is None:
+                return self._lost(connection, request)
+            event_id = request.event_id
         check_subject(connection, **job)
         if not load_egress_consent(connection, firm_id=request.firm_id):
             raise _ConsentGoneError
@@ -213,7 +249,7 @@ class FrameJobClaims:
                 **job,
                 "run_id": run_id,
                 "agent_key": FRAME_AGENT_KEY,
-                "event_id": request.event_id,
+                "event_id": event_id,
                 "generation": generation,
                 **trace._asdict(),
             },
@@ -222,7 +258,7 @@ class FrameJobClaims:
 
     def _lost(self, connection: Connection, request: FrameRequest) -> Outcome:
         # H1: the holder may be this very event, seen before its run row was committed.
-        if is_handled(connection, firm_id=request.firm_id, event_id=request.event_id):
+        if _unhandled(connection, request.firm_id, request.event_id) is None:
             return Outcome.DUPLICATE
         self.mark_rebuild_needed(connection, request)
         return Outcome.CLAIM_LOST
@@ -264,7 +300,10 @@ class FrameJobClaims:
             {"firm_id": request.firm_id, "matter_id": request.matter_id, "reason": reason},
         )
         # Only now, with the row locked, is the answer still true at the commit (as in H1).
-        if is_handled(connection, firm_id=request.firm_id, event_id=request.event_id):
+        if (
+            request.event_id is not None
+            and _unhandled(connection, request.firm_id, request.event_id) is None
+        ):
             raise _HandledError
 
     def fence(self, claim: Claim) -> Fence:
@@ -325,6 +364,13 @@ def _key(claim: Claim) -> dict[str, UUID | int]:
         "matter_id": claim.matter_id,
         "generation": claim.generation,
     }
+
+
+def _unhandled(connection: Connection, firm_id: UUID, event_id: UUID | None) -> UUID | None:
+    """Return `event_id` unless it has its run row already."""
+    if event_id is None or is_handled(connection, firm_id=firm_id, event_id=event_id):
+        return None
+    return event_id
 
 
 def _subject_gone(connection: Connection, claim: Claim) -> EnvelopeRefusedError | None:

@@ -11,13 +11,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from time import monotonic
-from typing import Final
+from typing import Final, Self
 
 from pramaan_pipelines.contracts.outcomes import EnvelopeRefusedError
 from pramaan_pipelines.contracts.trace import TraceContext
 from pramaan_pipelines.framer import gates
+from pramaan_pipelines.messaging.clients import client
 from pramaan_pipelines.messaging.consumer import QueueConsumer, ReceivedMessage
 from pramaan_pipelines.messaging.publisher import OutboundMessage, Publisher, SendStatus
+from pramaan_pipelines.messaging.sqs import QueueClient
+from pramaan_pipelines.settings import Settings
 from pramaan_pipelines.store.database import Database
 
 LOGGER = logging.getLogger(__name__)
@@ -70,6 +73,21 @@ class DeadLetters:
         self._framer_queue = framer_queue
         self._database = database
         self._environment = environment
+
+    @classmethod
+    def of(cls, settings: Settings, framer_queue: QueueConsumer, database: Database) -> Self:
+        """Return the dead letters of `framer_queue`, whose way back is the same queue.
+
+        Raises:
+            DestinationError: there is no dead-letter queue, or it cannot be reached.
+        """
+        url = settings.require("framer_events_queue_url")
+        return cls(
+            framer_queue.dead_letters(),
+            QueueClient(client("sqs", settings), url),
+            database,
+            settings.pramaan_environment,
+        )
 
     def look(self, limit: int = MAX_LETTERS) -> list[Letter]:
         """Return up to `limit` letters, each with what the gates say of it now."""

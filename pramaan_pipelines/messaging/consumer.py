@@ -188,6 +188,20 @@ class QueueConsumer:
             return self._stale(error, "hand back")
         return True
 
+    def hold(self, receipt_handle: str) -> bool:
+        """Keep the message to this delivery for one more visibility timeout, from now.
+
+        Returns:
+            False when the receipt is no longer good; then the message may be delivered elsewhere.
+
+        Raises:
+            DestinationError: the queue cannot be reached or is missing.
+        """
+        found = self._attributes("VisibilityTimeout").get("VisibilityTimeout", "")
+        if not found.isdigit():
+            raise DestinationError(f"Queue {self.destination} does not tell its visibility timeout")
+        return self.hand_back(receipt_handle, int(found))
+
     def depth(self) -> QueueDepth:
         """Return how many messages the queue holds.
 

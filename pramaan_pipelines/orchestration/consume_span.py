@@ -19,10 +19,10 @@ from pramaan_pipelines.telemetry.provider import Telemetry
 from pramaan_pipelines.telemetry.spans import SpanName, manual_span
 
 
-def delivery_of(run_config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the delivery that a framer run's config holds."""
-    delivery: Mapping[str, Any] = run_config["ops"]["parse"]["config"]
-    return delivery
+def delivery_of(run_config: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the delivery that a framer run's config holds; a healing run has none."""
+    parse_op: Mapping[str, Any] | None = run_config.get("ops", {}).get("parse")
+    return None if parse_op is None else parse_op["config"]
 
 
 @resource(required_resource_keys={"telemetry"})
@@ -30,10 +30,11 @@ def consume_span_resource(context: InitResourceContext) -> Iterator[Span]:
     """Open the span; the parse gate fills in what the envelope tells."""
     telemetry: Telemetry = context.resources.telemetry
     trace = TraceContext()
-    if context.run is not None:
+    delivery = None if context.run is None else delivery_of(context.run.run_config)
+    if delivery is not None:
         # The parse gate tells of a refusal; the span then stands for itself.
         with suppress(EnvelopeRefusedError):
-            trace = parse(delivery_of(context.run.run_config)["body"]).trace
+            trace = parse(delivery["body"]).trace
     parent = context_from_trace_context(trace)
     with manual_span(telemetry.tracer, SpanName.FRAMER_CONSUME, parent=parent) as span:
         yield span

@@ -56,7 +56,9 @@ def hand_back_on_failure(context: HookContext) -> None:
     run = context.instance.get_run_by_id(context.run_id)
     if run is None:
         return
-    delivery = delivery_of(dict(run.run_config))
+    delivery = delivery_of(run.run_config)
+    if delivery is None:
+        return
     error = context.op_exception
     refused = isinstance(error, Failure) and "outcome" in error.metadata
     delay = redelivery_delay(receive_count=delivery["receive_count"], refused=refused)
@@ -138,9 +140,9 @@ def framer_events_sensor(
 
 
 def unfinished_framer_runs(instance: DagsterInstance) -> int:
-    """Count the framer runs that are queued or running."""
+    """Count the runs of the framer's rail that are queued or running, healing runs among them."""
     return instance.get_runs_count(
-        RunsFilter(job_name=framer_trigger_job.name, statuses=UNFINISHED)
+        RunsFilter(tags={names.TAG_RAIL: names.RAIL_FRAMER}, statuses=UNFINISHED)
     )
 
 

@@ -8,8 +8,8 @@ Never: holds gate logic; each op calls its function of the core.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Final, NoReturn
+from uuid import UUID
 
 from dagster import (
     AssetMaterialization,
@@ -28,20 +28,23 @@ from dagster import (
 from opentelemetry.trace import Span
 from pydantic import Field
 
-from pramaan_pipelines.contracts.envelopes import MatterCreated
 from pramaan_pipelines.contracts.invoke import InvokeAnswer, InvokePayload
 from pramaan_pipelines.contracts.outcomes import EnvelopeRefusedError, Outcome, SkipReason
 from pramaan_pipelines.contracts.text import safe_text
 from pramaan_pipelines.framer import gates
 from pramaan_pipelines.framer.agent import AgentInvoker
-from pramaan_pipelines.framer.claims import Claim, Fence, FrameJobClaims, FrameRequest
+from pramaan_pipelines.framer.claims import Fence, FrameJobClaims
 from pramaan_pipelines.messaging.consumer import QueueConsumer
 from pramaan_pipelines.orchestration import names
+from pramaan_pipelines.orchestration.pointers import Claimed, Ended, Parsed, Visit
 from pramaan_pipelines.orchestration.road import AGENT_RUNS, FRAME_JOBS
 from pramaan_pipelines.settings import Settings
 from pramaan_pipelines.store.database import Database
 from pramaan_pipelines.telemetry.propagation import stamp_current_trace
 from pramaan_pipelines.telemetry.spans import mark_failed
+
+HEALING: Final = "frame.owed"
+"""What a healing run's span says in the place of an event type."""
 
 
 class DeliveryConfig(Config):
@@ -56,40 +59,11 @@ class DeliveryConfig(Config):
     receive_count: int = Field(ge=1, description="which delivery of the message this is")
 
 
-@dataclass(frozen=True)
-class Visit:
-    """An envelope on its way through the gates."""
+class OwedConfig(Config):
+    """A frame that is owed, without a message."""
 
-    envelope: MatterCreated
-    receipt_handle: str
-
-    @property
-    def request(self) -> FrameRequest:
-        """Whose frame is asked for."""
-        return FrameRequest(self.envelope.firm_id, self.envelope.matter_id, self.envelope.event_id)
-
-
-@dataclass(frozen=True)
-class Claimed:
-    """A visit that won its claim."""
-
-    visit: Visit
-    claim: Claim
-
-
-@dataclass(frozen=True)
-class Ended:
-    """A visit that came to an acknowledged end, and at which gate."""
-
-    outcome: Outcome
-    gate: str
-    event_id: str
-    receipt_handle: str
-
-    @classmethod
-    def of(cls, visit: Visit, outcome: Outcome, gate: str) -> "Ended":
-        """End `visit` at `gate`."""
-        return cls(outcome, gate, str(visit.envelope.event_id), visit.receipt_handle)
+    firm_id: str = Field(description="the matter's firm")
+    matter_id: str = Field(description="the matter whose frame is owed")
 
 
 @contextmanager
@@ -130,8 +104,9 @@ def _fail(context: OpExecutionContext, gate: str, span: Span, error: Exception) 
         context.instance.add_run_tags(context.run_id, tags)
         mark_failed(span, kind)
         then = (
-            "The message is handed back and comes again after a pause; after three deliveries it "
-            "is on the dead-letter queue"
+            "A message is handed back and comes again after a pause, until its third delivery puts "
+            "it on the dead-letter queue; a frame that is owed is taken up again by the healing "
+            "sensor"
         )
     told = safe_text(error).rstrip(".")
     raise Failure(f"failed at {gate}: {kind}: {told}. {then}.", metadata={"reason": kind}) from None
@@ -146,10 +121,20 @@ def _branch(*outcomes: str) -> dict[str, Out]:
     description="Gate 1 (HR-21): validate the envelope; EventBridge's wrapper is removed first.",
 )
 def parse_gate(
-    context: OpExecutionContext, config: DeliveryConfig, consume_span: ResourceParam[Span]
-) -> Visit:
+    context: OpExecutionContext,
+    config: DeliveryConfig,
+    framer_queue: ResourceParam[QueueConsumer],
+    consume_span: ResourceParam[Span],
+) -> Parsed:
     """Validate what the sensor passed on, with the same function."""
     with _at_gate(context, "parse", consume_span):
+        # However long the run stood in Dagster's queue, from here on the message is its own for a
+        # whole visibility timeout, which is longer than the job may run.
+        if not framer_queue.hold(config.receipt_handle):
+            context.log.warning(
+                "this delivery's receipt is no longer good: the message may run elsewhere too, "
+                "where one of the two will end as a duplicate"
+            )
         try:
             envelope = gates.parse(config.body)
         except EnvelopeRefusedError as refused:
@@ -160,19 +145,39 @@ def parse_gate(
         {"firm_id": str(envelope.firm_id), "event.type": str(envelope.event_type)}
     )
     context.add_output_metadata({"event_id": str(envelope.event_id)})
-    return Visit(envelope, config.receipt_handle)
+    return Parsed(envelope=envelope, receipt_handle=config.receipt_handle)
 
 
 @op(name="environment", description="Gate 2 (EB-09): the envelope's environment is ours.")
 def environment_gate(
     context: OpExecutionContext,
-    visit: Visit,
+    parsed: Parsed,
     settings: ResourceParam[Settings],
     consume_span: ResourceParam[Span],
 ) -> Visit:
     """Refuse another environment's event."""
+    envelope = parsed.envelope
     with _at_gate(context, "environment", consume_span):
-        gates.check_environment(visit.envelope, settings.pramaan_environment)
+        gates.check_environment(envelope, settings.pramaan_environment)
+    return Visit(
+        firm_id=envelope.firm_id,
+        matter_id=envelope.matter_id,
+        event_id=envelope.event_id,
+        receipt_handle=parsed.receipt_handle,
+    )
+
+
+@op(
+    name="owed",
+    description="A healing run begins here, without a message: what the job table says is owed.",
+)
+def owed_frame(
+    context: OpExecutionContext, config: OwedConfig, consume_span: ResourceParam[Span]
+) -> Visit:
+    """Name the frame; the claim looks again whether it is still owed (H3)."""
+    with _at_gate(context, "owed", consume_span):
+        visit = Visit(firm_id=UUID(config.firm_id), matter_id=UUID(config.matter_id))
+    consume_span.set_attributes({"firm_id": str(visit.firm_id), "event.type": HEALING})
     return visit
 
 
@@ -188,14 +193,15 @@ def dedupe_gate(
     consume_span: ResourceParam[Span],
 ) -> Iterator[Output[Visit | Ended]]:
     """Look for the event's run row."""
-    request = visit.request
     with (
         _at_gate(context, "dedupe", consume_span),
-        database.firm(request.firm_id) as connection,
+        database.firm(visit.firm_id) as connection,
     ):
-        handled = gates.is_handled(connection, firm_id=request.firm_id, event_id=request.event_id)
+        handled = visit.event_id is not None and gates.is_handled(
+            connection, firm_id=visit.firm_id, event_id=visit.event_id
+        )
     if handled:
-        yield Output(Ended.of(visit, Outcome.DUPLICATE, "dedupe"), "duplicate")
+        yield Output(Ended(visit=visit, outcome=Outcome.DUPLICATE, gate="dedupe"), "duplicate")
     else:
         yield Output(visit, "fresh")
 
@@ -242,7 +248,7 @@ def consent_gate(
     if outcome is None:
         yield Output(visit, "granted")
     else:
-        yield Output(Ended.of(visit, outcome, "consent"), str(outcome))
+        yield Output(Ended(visit=visit, outcome=outcome, gate="consent"), str(outcome))
 
 
 @op(
@@ -263,7 +269,7 @@ def claim_gate(
     with _at_gate(context, "claim", consume_span):
         won = claims.claim(visit.request, stamp_current_trace())
     if isinstance(won, Outcome):
-        yield Output(Ended.of(visit, won, "claim"), str(won))
+        yield Output(Ended(visit=visit, outcome=won, gate="claim"), str(won))
         return
     metadata: dict[str, Any] = {
         "agent_run_id": str(won.agent_run_id),
@@ -271,7 +277,8 @@ def claim_gate(
     }
     context.log_event(AssetMaterialization(FRAME_JOBS, metadata=metadata))
     context.log_event(AssetMaterialization(AGENT_RUNS, metadata=metadata))
-    yield Output(Claimed(visit, won), "claimed", metadata=metadata)
+    claimed = Claimed(visit=visit, agent_run_id=won.agent_run_id, generation=won.generation)
+    yield Output(claimed, "claimed", metadata=metadata)
 
 
 INVOKE_RETRIES: Final = RetryPolicy(
@@ -311,12 +318,15 @@ def invoke_gate(
             yield Output(claimed, "done")
         case InvokeAnswer.ACCEPTED, _:
             # H10: the agent's completion releases the job, not this run.
-            yield Output(Ended.of(claimed.visit, Outcome.STARTED, "invoke"), "accepted")
+            yield Output(_end_at_invoke(claimed, Outcome.STARTED), "accepted")
         case _, Fence.CONSENT_WITHDRAWN:
-            ended = Ended.of(claimed.visit, Outcome.CONSENT_BLOCKED, "invoke")
-            yield Output(ended, "consent_blocked")
+            yield Output(_end_at_invoke(claimed, Outcome.CONSENT_BLOCKED), "consent_blocked")
         case _:
-            yield Output(Ended.of(claimed.visit, Outcome.CLAIM_LOST, "invoke"), "claim_lost")
+            yield Output(_end_at_invoke(claimed, Outcome.CLAIM_LOST), "claim_lost")
+
+
+def _end_at_invoke(claimed: Claimed, outcome: Outcome) -> Ended:
+    return Ended(visit=claimed.visit, outcome=outcome, gate="invoke")
 
 
 @op(
@@ -337,14 +347,14 @@ def release_gate(
         context.log.warning(
             "the claim was lost before the release: this late write changed nothing"
         )
-    return Ended.of(claimed.visit, Outcome.STARTED, "release")
+    return Ended(visit=claimed.visit, outcome=Outcome.STARTED, gate="release")
 
 
 @op(
     name="acknowledge",
     description=(
         "Delete the message, after everything it caused is committed. Every acknowledged outcome "
-        "ends here."
+        "ends here; a healing run has no message to delete."
     ),
 )
 def acknowledge(
@@ -355,12 +365,14 @@ def acknowledge(
 ) -> None:
     """Delete the message of the one end that this run came to."""
     (end,) = ends
+    receipt = end.visit.receipt_handle
     with _at_gate(context, "acknowledge", consume_span):
-        deleted = framer_queue.delete(end.receipt_handle)
+        deleted = receipt is not None and framer_queue.delete(receipt)
     context.instance.add_run_tags(
         context.run_id, {names.TAG_OUTCOME: str(end.outcome), names.TAG_GATE: end.gate}
     )
     context.add_output_metadata(
         {"outcome": str(end.outcome), "gate": end.gate, "message_deleted": deleted}
     )
-    context.log.info("event_id=%s outcome=%s gate=%s", end.event_id, end.outcome, end.gate)
+    event = end.visit.event_id or "none, a healing run"
+    context.log.info("event_id=%s outcome=%s gate=%s", event, end.outcome, end.gate)

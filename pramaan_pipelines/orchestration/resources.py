@@ -7,14 +7,17 @@ Never: opens anything at import.
 
 from collections.abc import Iterator
 
-from dagster import InitResourceContext, ResourceDefinition, mem_io_manager, resource
+from dagster import InitResourceContext, ResourceDefinition, resource
 
 from pramaan_pipelines.framer.agent import AgentInvoker, LoggingAgent
 from pramaan_pipelines.framer.claims import FrameJobClaims
+from pramaan_pipelines.framer.dead_letters import DeadLetters
+from pramaan_pipelines.framer.healing import FrameHealing
 from pramaan_pipelines.framer.sweep import StaleFrameJobSweep
 from pramaan_pipelines.messaging.clients import client
 from pramaan_pipelines.messaging.consumer import QueueConsumer
 from pramaan_pipelines.orchestration.consume_span import consume_span_resource
+from pramaan_pipelines.orchestration.pointers import pointer_io_manager
 from pramaan_pipelines.settings import Settings
 from pramaan_pipelines.store.database import Database
 from pramaan_pipelines.telemetry.provider import Telemetry
@@ -48,8 +51,33 @@ def database_resource(context: InitResourceContext) -> Iterator[Database]:
 )
 def claims_resource(context: InitResourceContext) -> FrameJobClaims:
     """Make the claims with the lease of the settings."""
-    lease = _settings(context).matter_frame_job_lease_seconds
-    return FrameJobClaims(context.resources.database, lease_seconds=lease)
+    settings = _settings(context)
+    return FrameJobClaims(
+        context.resources.database,
+        lease_seconds=settings.matter_frame_job_lease_seconds,
+        max_tries=settings.matter_frame_job_max_tries,
+    )
+
+
+@resource(
+    description="What is owed by ops.matter_frame_jobs to firms that consent now.",
+    required_resource_keys={"settings", "database"},
+)
+def healing_resource(context: InitResourceContext) -> FrameHealing:
+    """Make the healing with the bound of the settings."""
+    tries = _settings(context).matter_frame_job_max_tries
+    return FrameHealing(context.resources.database, max_tries=tries)
+
+
+@resource(
+    description="The framer queue's dead-letter queue, and the way back.",
+    required_resource_keys={"settings", "database", "framer_queue"},
+)
+def dead_letters_resource(context: InitResourceContext) -> DeadLetters:
+    """Make the view of the dead letters."""
+    return DeadLetters.of(
+        _settings(context), context.resources.framer_queue, context.resources.database
+    )
 
 
 @resource(
@@ -100,11 +128,12 @@ def make_resources() -> dict[str, ResourceDefinition]:
         "telemetry": telemetry_resource,
         "claims": claims_resource,
         "sweep": sweep_resource,
+        "healing": healing_resource,
+        "dead_letters": dead_letters_resource,
         "framer_queue": framer_queue_resource,
         "agent": agent_resource,
         "consume_span": consume_span_resource,
-        # What passes from gate to gate stays in the process and is never written anywhere.
-        "io_manager": mem_io_manager,
+        "io_manager": pointer_io_manager,
     }
 
 

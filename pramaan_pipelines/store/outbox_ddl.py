@@ -66,6 +66,11 @@ def make_outbox(ledger: Ledger, name: str, own: Mapping[str, str]) -> None:
     ledger.index(
         "ops", f"{name}_parked_idx", f"{table} (event_type, id) WHERE parked_at IS NOT NULL"
     )
+    ledger.index(
+        "ops",
+        f"{name}_dispatched_idx",
+        f"{table} (dispatched_at) WHERE dispatched_at IS NOT NULL",
+    )
     ledger.force_row_security(table)
     ledger.policy(table, f"{name}_firm_isolation", f"USING ({MY_FIRM}) WITH CHECK ({MY_FIRM})")
     seal_staff(ledger, table, name)

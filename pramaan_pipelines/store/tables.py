@@ -99,6 +99,11 @@ for _outbox in (document_ingest_outbox, domain_event_outbox):
         postgresql_where=text("dispatched_at IS NULL AND parked_at IS NULL"),
     )
     Index(
+        f"{_outbox.name}_dispatched_idx",
+        _outbox.c.dispatched_at,
+        postgresql_where=text("dispatched_at IS NOT NULL"),
+    )
+    Index(
         f"{_outbox.name}_parked_idx",
         _outbox.c.event_type,
         _outbox.c.id,
@@ -130,6 +135,13 @@ Index(
     "matter_frame_jobs_running_idx",
     matter_frame_jobs.c.claimed_at,
     postgresql_where=text("run_status = 'running'"),
+)
+
+Index(
+    "matter_frame_jobs_owed_idx",
+    matter_frame_jobs.c.firm_id,
+    matter_frame_jobs.c.updated_at,
+    postgresql_where=text("run_status <> 'running' AND (rebuild_needed OR run_status = 'failed')"),
 )
 
 agent_run: Final = Table(

@@ -23,6 +23,7 @@ JOBS = {
     "document_registration_relay_job",
     "domain_event_relay_job",
     "framer_trigger_job",
+    "frame_healing_job",
     "stale_frame_job_sweep_job",
 }
 SCHEDULES = {
@@ -107,7 +108,8 @@ def test_the_names_of_jobs_schedules_and_sensors_are_frozen(loaded: RepositoryDe
     assert {name for name in loaded.job_names if not name.startswith("__")} == JOBS
     assert {s.name: s.job_name for s in loaded.schedule_defs} == SCHEDULES
     assert {s.name: s.job_name for s in loaded.sensor_defs} == {
-        "framer_events_sensor": "framer_trigger_job"
+        "framer_events_sensor": "framer_trigger_job",
+        "frame_healing_sensor": "frame_healing_job",
     }
 
 

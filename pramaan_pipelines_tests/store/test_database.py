@@ -2,7 +2,7 @@
 
 import time
 import traceback
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from pydantic import SecretStr
@@ -14,9 +14,10 @@ from pramaan_pipelines.store.database import TIMEOUTS, Database, make_engine
 from pramaan_pipelines_tests.support.world import World
 
 PASSWORD = "hunter2-Secret"
+A_FIRM = UUID("5b4b6e0c-6a1f-4d0b-9a51-0d5f0e7c6a11")
 
 
-@pytest.mark.parametrize("firm_id", [None, "", str(uuid4()), "null", 0, uuid4().int, uuid4().bytes])
+@pytest.mark.parametrize("firm_id", [None, "", str(A_FIRM), "null", 0, A_FIRM.int, A_FIRM.bytes])
 def test_a_scope_without_a_firms_uuid_is_refused_before_anything_is_asked(firm_id: object) -> None:
     """EB-06. The port is closed: a scope that went on would raise another error."""
     database = Database.connect(SecretStr("postgresql://nobody@127.0.0.1:1/none"))

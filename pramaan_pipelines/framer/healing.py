@@ -1,0 +1,97 @@
+"""What is owed: frame jobs whose worker died or that lost an event, of firms that consent now.
+
+Promises: level-triggered; it reads what the job table says and nothing else, so that whatever was
+missed is found at the next look; a job is healed a bounded number of times, then a person sees it.
+Never: claims. A healing run passes the same gates as a message, from coherence on.
+"""
+
+import random
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from sqlalchemy import text
+
+from pramaan_pipelines.framer.claims import DEFAULT_MAX_TRIES
+from pramaan_pipelines.framer.gates import load_egress_consent
+from pramaan_pipelines.store.database import Database
+
+# Both read matter_frame_jobs_owed_idx (firm_id, updated_at)
+# WHERE run_status <> 'running' AND (rebuild_needed OR run_status = 'failed').
+FIRMS_OWED: Final = text("""
+    SELECT DISTINCT firm_id FROM ops.matter_frame_jobs
+    WHERE run_status <> 'running' AND (rebuild_needed OR run_status = 'failed')
+      AND (rebuild_needed OR failed_tries <= :max_tries)
+""")
+
+# A matter that is gone is owed nothing: its run would be refused at every look.
+JOBS_OWED: Final = text("""
+    SELECT job.firm_id, job.matter_id FROM ops.matter_frame_jobs AS job
+    WHERE job.firm_id = :firm_id AND job.run_status <> 'running'
+      AND (job.rebuild_needed OR job.run_status = 'failed')
+      AND (job.rebuild_needed OR job.failed_tries <= :max_tries)
+      AND EXISTS (SELECT 1 FROM public.matters AS matter
+                  WHERE matter.id = job.matter_id AND matter.firm_id = job.firm_id)
+    ORDER BY job.updated_at
+    LIMIT :limit
+""")
+
+GIVEN_UP: Final = text("""
+    SELECT firm_id, matter_id FROM ops.matter_frame_jobs
+    WHERE run_status = 'failed' AND NOT rebuild_needed AND failed_tries > :max_tries
+    ORDER BY updated_at
+    LIMIT :limit
+""")
+
+
+@dataclass(frozen=True)
+class OwedFrame:
+    """A matter whose frame is owed."""
+
+    firm_id: UUID
+    matter_id: UUID
+
+
+class FrameHealing:
+    """Finds the frame jobs to heal, and those that healing has given up.
+
+    Args:
+        database: as the service role.
+        max_tries: MATTER_FRAME_JOB_MAX_TRIES, the same that the claims have.
+    """
+
+    def __init__(self, database: Database, *, max_tries: int = DEFAULT_MAX_TRIES) -> None:
+        self._database = database
+        self._max_tries = max_tries
+
+    def owed(self, limit: int) -> list[OwedFrame]:
+        """Return up to `limit` frames that are owed, of firms that consent now.
+
+        Firms take turns by chance, so that one with many owed frames holds up no other.
+        """
+        with self._database.staff() as connection:
+            firms = list(connection.scalars(FIRMS_OWED, {"max_tries": self._max_tries}))
+        random.shuffle(firms)
+        owed: list[OwedFrame] = []
+        for firm_id in firms:
+            if len(owed) >= limit:
+                break
+            with self._database.firm(firm_id) as connection:
+                if not load_egress_consent(connection, firm_id=firm_id):
+                    continue
+                rows = connection.execute(
+                    JOBS_OWED,
+                    {
+                        "firm_id": firm_id,
+                        "max_tries": self._max_tries,
+                        "limit": limit - len(owed),
+                    },
+                )
+                owed += [OwedFrame(*row) for row in rows]
+        return owed
+
+    def given_up(self, limit: int = 100) -> list[OwedFrame]:
+        """Return up to `limit` jobs that stay failed until a person looks, oldest first."""
+        with self._database.staff() as connection:
+            rows = connection.execute(GIVEN_UP, {"max_tries": self._max_tries, "limit": limit})
+            return [OwedFrame(*row) for row in rows]
