@@ -6,21 +6,34 @@ Never: prints a secret.
 """
 
 import argparse
+import json
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+from uuid import UUID
 
 from dotenv import load_dotenv
 from pydantic import SecretStr
+from sqlalchemy import text
 
 from pramaan_pipelines import __version__
 from pramaan_pipelines.contracts.text import safe_text
-from pramaan_pipelines.errors import PramaanError
+from pramaan_pipelines.errors import PramaanError, SettingsError
 from pramaan_pipelines.settings import Settings
 
+if TYPE_CHECKING:
+    from pramaan_pipelines.store.database import Database
+
+FRAME_JOBS: Final = """
+    SELECT CASE WHEN rebuild_needed THEN run_status || ', owed' ELSE run_status END, count(*)
+    FROM ops.matter_frame_jobs GROUP BY 1 ORDER BY 1
+"""
 ENV_FILE: Final = Path(".env")
 
 
@@ -63,6 +76,29 @@ def _parser() -> argparse.ArgumentParser:
     provision = add("provision", _provision, "create or update the CloudFormation stack")
     provision.add_argument("--visibility-timeout", type=int, default=1320, metavar="SECONDS")
     add("seed", _seed, "write the sample data where it is absent")
+    doctor = add("doctor", _doctor, "check everything that the code location needs")
+    doctor.add_argument("--json", action="store_true", help="for machines")
+    redrive = add("redrive", _redrive, "send parked rows again; says what it would do without --go")
+    redrive.add_argument("lane", help="as `pramaan status` names it")
+    redrive.add_argument("--since", type=_time, help="parked at this time or later, ISO 8601")
+    redrive.add_argument("--until", type=_time, help="parked before this time, ISO 8601")
+    redrive.add_argument("--reason", help="a part of the reason's text")
+    redrive.add_argument("--go", action="store_true", help="do it")
+    letters = add("dead-letters", _dead_letters, "show the framer's dead letters, or redrive them")
+    letters.add_argument("--redrive", choices=["passing", "all"], help="send these again")
+    prune = add("prune", _prune, "delete rows dispatched long ago; counts them without --go")
+    prune.add_argument("--older-than-days", type=int, default=30)
+    prune.add_argument("--go", action="store_true", help="do it")
+    rebuild = add("rebuild", _rebuild, "build one matter's frame anew")
+    rebuild.add_argument("--firm", type=UUID, required=True)
+    rebuild.add_argument("--matter", type=UUID, required=True)
+    complete = add("complete", _complete, "report that an agent run ended (agents on their own)")
+    complete.add_argument("--firm", type=UUID, required=True)
+    complete.add_argument("--agent-run", type=UUID, required=True)
+    complete.add_argument("--failed", action="store_true", help="it failed; healing takes it up")
+    heartbeat = add("heartbeat", _heartbeat, "report that an agent run is alive")
+    heartbeat.add_argument("--firm", type=UUID, required=True)
+    heartbeat.add_argument("--agent-run", type=UUID, required=True)
     dev = add("dev", _dev, "everything above and `dagster dev`, with a stream of sample data")
     dev.add_argument("--port", type=int, help="of the UI; 3000, or a free one")
     demo = add("demo", _demo, "push a fixed set of events through and show what became of each")
@@ -102,10 +138,8 @@ def _status(_: argparse.Namespace) -> int:
         return 0
     from pramaan_pipelines.outbox.backlog import backlog, unclaimed_events
     from pramaan_pipelines.outbox.lanes import LANES
-    from pramaan_pipelines.store.database import Database
 
-    database = Database.connect(Settings.load().database_url)
-    with database.staff() as connection:
+    with _database() as database, database.staff() as connection:
         for lane in LANES:
             left = backlog(connection, lane)
             _say(
@@ -114,7 +148,8 @@ def _status(_: argparse.Namespace) -> int:
             )
         for event_type, count in unclaimed_events(connection).items():
             _say(f"NO LANE DRAINS {event_type}: {count} pending rows")
-    database.close()
+        for status, count in connection.execute(text(FRAME_JOBS)):
+            _say(f"frame jobs {status:<17} {count}")
     return 0
 
 
@@ -142,15 +177,126 @@ def _provision(options: argparse.Namespace) -> int:
 
 def _seed(_: argparse.Namespace) -> int:
     from pramaan_pipelines.local.seed import seed
+
+    with _database() as database:
+        new = seed(database, Settings.load().pramaan_environment)
+    _say(f"{new} sample firms are new.")
+    return 0
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from pramaan_pipelines.doctor import examine
+
+    load_dotenv(ENV_FILE)
+    checks = examine()
+    if options.json:
+        _say(json.dumps([asdict(check) for check in checks], indent=2))
+    else:
+        for check in checks:
+            _say(f"{'ok ' if check.passed else 'RED'}  {check.name:<20} {check.told}")
+    return 0 if all(check.passed for check in checks) else 1
+
+
+def _redrive(options: argparse.Namespace) -> int:
+    from pramaan_pipelines.outbox.lanes import LANES
+    from pramaan_pipelines.outbox.redrive import ParkedSelection, redrive_parked
+
+    lanes = {lane.name: lane for lane in LANES}
+    if options.lane not in lanes:
+        raise SettingsError(f"there is no lane {options.lane}; the lanes are: {', '.join(lanes)}")
+    selection = ParkedSelection(options.since, options.until, options.reason)
+    with _database() as database:
+        result = redrive_parked(database, lanes[options.lane], selection, dry_run=not options.go)
+    for row in result.rows:
+        _say(f"{row.event_id}  {row.parked_at:%Y-%m-%d %H:%M:%S%z}  {row.reason}")
+    verb = "are pending again" if options.go else "would be pending again; do it with --go"
+    _say(f"{result.selected} parked rows {verb}.")
+    return 0
+
+
+def _dead_letters(options: argparse.Namespace) -> int:
+    from pramaan_pipelines.framer.dead_letters import DeadLetters, Which
+    from pramaan_pipelines.messaging.consumer import QueueConsumer
+
+    with _database() as database:
+        settings = Settings.load()
+        queue = QueueConsumer.from_settings(settings)
+        letters = DeadLetters.of(settings, queue, database).redrive(
+            Which(options.redrive or "passing"), dry_run=options.redrive is None
+        )
+    for letter in letters:
+        now = letter.reason or "would pass now"
+        sent = "  sent again" if letter.redriven else ""
+        _say(f"{letter.message_id}  {letter.event_id or '-':<36}  {now}{sent}")
+    passing = sum(letter.reason is None for letter in letters)
+    _say(f"{len(letters)} dead letters, {passing} of them would pass the gates now.")
+    return 0
+
+
+def _prune(options: argparse.Namespace) -> int:
+    from pramaan_pipelines.outbox.retention import prune_dispatched
+
+    load_dotenv(ENV_FILE)
+    url = SecretStr(Settings.load().require("maintenance_database_url"))
+    result = prune_dispatched(url, older_than_days=options.older_than_days, dry_run=not options.go)
+    verb = "pruned" if options.go else "would be pruned; do it with --go"
+    for table, count in result.rows.items():
+        _say(f"{table}: {count} rows {verb}")
+    return 0
+
+
+def _rebuild(options: argparse.Namespace) -> int:
+    from pramaan_pipelines.framer.healing import FrameHealing
+
+    with _database() as database:
+        found = FrameHealing(database).request_rebuild(options.firm, options.matter)
+    _say("Owed; the healing sensor builds it." if found else "This firm has no such frame job.")
+    return 0 if found else 1
+
+
+def _complete(options: argparse.Namespace) -> int:
+    from pramaan_pipelines.framer.completion import complete_frame
+
+    with _database() as database:
+        held = complete_frame(
+            database,
+            firm_id=options.firm,
+            agent_run_id=options.agent_run,
+            succeeded=not options.failed,
+        )
+    return _told_of_lease(held=held)
+
+
+def _heartbeat(options: argparse.Namespace) -> int:
+    from pramaan_pipelines.framer.completion import extend_frame_lease
+
+    with _database() as database:
+        held = extend_frame_lease(database, firm_id=options.firm, agent_run_id=options.agent_run)
+    return _told_of_lease(held=held)
+
+
+def _told_of_lease(*, held: bool) -> int:
+    _say("Done." if held else "This agent run no longer holds its job; nothing changed.")
+    return 0 if held else 1
+
+
+@contextmanager
+def _database() -> Iterator["Database"]:
     from pramaan_pipelines.store.database import Database
 
     load_dotenv(ENV_FILE)
-    settings = Settings.load()
-    database = Database.connect(settings.database_url)
-    new = seed(database, settings.pramaan_environment)
-    database.close()
-    _say(f"{new} sample firms are new.")
-    return 0
+    database = Database.connect(Settings.load().database_url)
+    try:
+        yield database
+    finally:
+        database.close()
+
+
+def _time(value: str) -> datetime:
+    time = datetime.fromisoformat(value)
+    if time.tzinfo is None:
+        raise argparse.ArgumentTypeError("give a time with its zone: 2026-01-31T00:00:00+00:00")
+    return time
 
 
 def _dev(options: argparse.Namespace) -> int:

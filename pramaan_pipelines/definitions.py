@@ -11,6 +11,7 @@ from dagster import Definitions
 
 from pramaan_pipelines.orchestration.framer import framer_events_sensor, framer_trigger_job
 from pramaan_pipelines.orchestration.healing import frame_healing_job, frame_healing_sensor
+from pramaan_pipelines.orchestration.operations import OPERATIONS, prune_outboxes_schedule
 from pramaan_pipelines.orchestration.relays import RELAY_JOBS, RELAY_SCHEDULES
 from pramaan_pipelines.orchestration.resources import make_resources
 from pramaan_pipelines.orchestration.road import ROAD
@@ -29,8 +30,14 @@ if missing := missing_settings(os.environ, REQUIRED):
 
 defs = Definitions(
     assets=ROAD,
-    jobs=[*RELAY_JOBS.values(), framer_trigger_job, frame_healing_job, stale_frame_job_sweep_job],
-    schedules=[*RELAY_SCHEDULES, stale_frame_job_sweep_schedule],
+    jobs=[
+        *RELAY_JOBS.values(),
+        framer_trigger_job,
+        frame_healing_job,
+        stale_frame_job_sweep_job,
+        *OPERATIONS,
+    ],
+    schedules=[*RELAY_SCHEDULES, stale_frame_job_sweep_schedule, prune_outboxes_schedule],
     sensors=[framer_events_sensor, frame_healing_sensor],
     resources=make_resources(),
 )

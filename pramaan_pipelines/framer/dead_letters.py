@@ -8,7 +8,7 @@ Never: shows a body; what is told of a message is its id, its event's id and a r
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from time import monotonic
 from typing import Final, Self
@@ -112,6 +112,10 @@ class DeadLetters:
         """
         if dry_run:
             return self.look(limit)
+        if which is Which.ALL:
+            letters = self.look(limit)
+            if self._queue.start_moving_back():
+                return [replace(letter, redriven=True) for letter in letters]
         letters, kept = [], []
         for message in self._receive(limit):
             letter = self._judge(message)
@@ -167,4 +171,4 @@ class DeadLetters:
             return letter
         # Between the two the message is on both queues; the framer dedupes by its event.
         self._queue.delete(message.receipt_handle)
-        return Letter(message.message_id, letter.event_id, letter.reason, letter.places, True)  # noqa: FBT003
+        return replace(letter, redriven=True)

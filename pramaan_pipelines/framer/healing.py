@@ -36,6 +36,16 @@ JOBS_OWED: Final = text("""
     LIMIT :limit
 """)
 
+REQUEST: Final = text("""
+    UPDATE ops.matter_frame_jobs SET rebuild_needed = true, failed_tries = 0, updated_at = now()
+    WHERE firm_id = :firm_id AND matter_id = :matter_id
+    RETURNING id
+""")
+
+PRESENT: Final = text(
+    "SELECT 1 FROM ops.matter_frame_jobs WHERE firm_id = :firm_id AND matter_id = :matter_id"
+)
+
 GIVEN_UP: Final = text("""
     SELECT firm_id, matter_id FROM ops.matter_frame_jobs
     WHERE run_status = 'failed' AND NOT rebuild_needed AND failed_tries > :max_tries
@@ -95,3 +105,19 @@ class FrameHealing:
         with self._database.staff() as connection:
             rows = connection.execute(GIVEN_UP, {"max_tries": self._max_tries, "limit": limit})
             return [OwedFrame(*row) for row in rows]
+
+    def request_rebuild(self, firm_id: UUID, matter_id: UUID, *, dry_run: bool = False) -> bool:
+        """Mark a matter's frame as owed, with its tries forgotten, as a person may ask.
+
+        Args:
+            firm_id: the matter's firm.
+            matter_id: the matter.
+            dry_run: only tell whether there is such a job.
+
+        Returns:
+            False where the firm has no frame job for the matter.
+        """
+        with self._database.firm(firm_id) as connection:
+            query = PRESENT if dry_run else REQUEST
+            found = connection.execute(query, {"firm_id": firm_id, "matter_id": matter_id})
+            return found.first() is not None

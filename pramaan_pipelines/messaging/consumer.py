@@ -36,6 +36,11 @@ LONGEST_HIDE: Final = 43_200
 """Seconds; SQS's limit of a visibility timeout."""
 
 
+NO_SUCH_CALL: Final = frozenset(
+    {"UnsupportedOperation", "InvalidAction", "UnknownOperationException", "NotImplemented"}
+)
+"""What a service answers that speaks SQS without message move tasks."""
+
 _DEPTH: Final[tuple["QueueAttributeNameType", ...]] = (
     "ApproximateNumberOfMessages",
     "ApproximateNumberOfMessagesNotVisible",
@@ -240,6 +245,26 @@ class QueueConsumer:
             DestinationError: there is no such queue, or it cannot be reached.
         """
         return self.dead_letters().depth()
+
+    def start_moving_back(self) -> bool:
+        """Let SQS itself move this dead-letter queue's messages back to where they came from.
+
+        Returns:
+            False where the service has no such call; nothing was moved then.
+
+        Raises:
+            DestinationError: the queue cannot be reached or is missing.
+
+        Source: https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_StartMessageMoveTask.html
+        """
+        arn = self._attributes("QueueArn").get("QueueArn", "")
+        try:
+            self._client.start_message_move_task(SourceArn=arn)
+        except CALL_ERRORS as error:
+            if isinstance(error, ClientError) and error_codes(error) & NO_SUCH_CALL:
+                return False
+            raise self._unreachable(error) from error
+        return True
 
     def _attributes(self, *names: "QueueAttributeNameType") -> dict["QueueAttributeNameType", str]:
         try:

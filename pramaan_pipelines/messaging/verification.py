@@ -51,20 +51,10 @@ def verify_provisioned(
     Raises:
         DestinationError: naming all that is missing or otherwise.
     """
-    sqs, events = client("sqs", settings), client("events", settings)
     give_up = time.monotonic() + patience_seconds
     while True:
-        problems = [
-            problem
-            for name in QUEUE_SETTINGS
-            for problem in _queue_problems(sqs, outputs[name], visibility_timeout_seconds)
-        ]
-        problems += _bus_problems(
-            sqs,
-            events,
-            outputs["EVENT_BUS_NAME"],
-            rule_name(settings.pramaan_environment),
-            outputs["FRAMER_EVENTS_QUEUE_URL"],
+        problems = stack_problems(
+            settings, outputs, visibility_timeout_seconds=visibility_timeout_seconds
         )
         if not problems:
             return
@@ -78,7 +68,35 @@ def verify_provisioned(
         time.sleep(min(2.0, patience_seconds))
 
 
-def _queue_problems(sqs: "SQSClient", url: str, visibility: int) -> list[str]:
+def stack_problems(
+    settings: Settings,
+    outputs: Mapping[str, str],
+    *,
+    visibility_timeout_seconds: int | None = None,
+) -> list[str]:
+    """Return what is missing or not as it should be; nothing where all is well.
+
+    Args:
+        settings: the environment's name, the region and the endpoint.
+        outputs: the values of the settings that name queues and bus.
+        visibility_timeout_seconds: what the three queues must have; None takes what they have.
+    """
+    sqs, events = client("sqs", settings), client("events", settings)
+    problems = [
+        problem
+        for name in QUEUE_SETTINGS
+        for problem in _queue_problems(sqs, outputs[name], visibility_timeout_seconds)
+    ]
+    return problems + _bus_problems(
+        sqs,
+        events,
+        outputs["EVENT_BUS_NAME"],
+        rule_name(settings.pramaan_environment),
+        outputs["FRAMER_EVENTS_QUEUE_URL"],
+    )
+
+
+def _queue_problems(sqs: "SQSClient", url: str, visibility: int | None) -> list[str]:
     name = url.rsplit("/", 1)[-1]
     try:
         found = sqs.get_queue_attributes(
@@ -87,7 +105,7 @@ def _queue_problems(sqs: "SQSClient", url: str, visibility: int) -> list[str]:
     except CALL_ERRORS as error:
         return [f"queue {name}: {describe(error)}"]
     problems = []
-    if found.get("VisibilityTimeout") != str(visibility):
+    if visibility is not None and found.get("VisibilityTimeout") != str(visibility):
         problems.append(
             f"queue {name} has visibility {found.get('VisibilityTimeout')} s, not {visibility} s"
         )

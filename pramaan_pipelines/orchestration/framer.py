@@ -131,7 +131,9 @@ def framer_events_sensor(
             break
         messages.extend(received)
     if not messages:
-        return SkipReason("the queue is empty")
+        dead = framer_queue.dead_letter_depth().total
+        waiting = f", BUT {dead} dead letters wait: see redrive_dead_letters_job" if dead else ""
+        return SkipReason(f"the queue is empty{waiting}")
     observed = {"visible": depth.visible, "in_flight": depth.in_flight, "received": len(messages)}
     return SensorResult(
         run_requests=[run_request(message) for message in messages],

@@ -19,6 +19,7 @@ TAG_TRACE: Final = "pramaan/trace_id"
 
 RAIL_FRAMER: Final = "framer"
 RAIL_SWEEP: Final = "sweep"
+RAIL_OPERATIONS: Final = "operations"
 
 NO_RUN_RETRIES: Final = {"dagster/max_retries": "0"}
 """One thing retries a framer run, and that is the queue; the next tick retries a relay."""

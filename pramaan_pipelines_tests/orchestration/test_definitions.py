@@ -24,12 +24,17 @@ JOBS = {
     "domain_event_relay_job",
     "framer_trigger_job",
     "frame_healing_job",
+    "redrive_parked_rows_job",
+    "redrive_dead_letters_job",
+    "rebuild_frame_job",
+    "prune_outboxes_job",
     "stale_frame_job_sweep_job",
 }
 SCHEDULES = {
     "document_ingest_relay_schedule": "document_ingest_relay_job",
     "document_registration_relay_schedule": "document_registration_relay_job",
     "domain_event_relay_schedule": "domain_event_relay_job",
+    "prune_outboxes_schedule": "prune_outboxes_job",
     "stale_frame_job_sweep_schedule": "stale_frame_job_sweep_job",
 }
 EDGES = {
@@ -148,11 +153,14 @@ def test_the_framer_queue_is_reached_from_the_matters(loaded: RepositoryDefiniti
 def test_every_schedule_and_sensor_comes_up_running(loaded: RepositoryDefinition) -> None:
     for schedule in loaded.schedule_defs:
         assert schedule.default_status is DefaultScheduleStatus.RUNNING, schedule.name
-        assert (schedule.cron_schedule, schedule.execution_timezone) == ("* * * * *", "UTC")
+        minutely = schedule.name != "prune_outboxes_schedule"
+        cron = "* * * * *" if minutely else "17 3 * * *"
+        assert (schedule.cron_schedule, schedule.execution_timezone) == (cron, "UTC")
         assert schedule.description
     for sensor in loaded.sensor_defs:
         assert sensor.default_status is DefaultSensorStatus.RUNNING, sensor.name
-        assert 0 < (sensor.minimum_interval_seconds or 30) <= 5
+        slowest = {"framer_events_sensor": 5, "frame_healing_sensor": 30}[sensor.name]
+        assert 0 < (sensor.minimum_interval_seconds or 30) <= slowest
         assert sensor.description
 
 

@@ -1,0 +1,253 @@
+"""The buttons: what a person presses when something waits for a person.
+
+Promises: each says what it would do before it does it (`dry_run` is true by default); what it shows
+of a row or a message is ids and a reason.
+Never: holds a rule of its own; each calls its function of the core.
+"""
+
+from datetime import datetime
+from uuid import UUID
+
+from dagster import (
+    Config,
+    DefaultScheduleStatus,
+    Failure,
+    MetadataValue,
+    OpExecutionContext,
+    ResourceParam,
+    RunConfig,
+    RunRequest,
+    ScheduleEvaluationContext,
+    SkipReason,
+    in_process_executor,
+    job,
+    op,
+    schedule,
+)
+from pydantic import Field, SecretStr
+
+from pramaan_pipelines.framer.dead_letters import DeadLetters, Which
+from pramaan_pipelines.framer.healing import FrameHealing
+from pramaan_pipelines.orchestration import names
+from pramaan_pipelines.outbox.lanes import LANES
+from pramaan_pipelines.outbox.redrive import ParkedSelection, redrive_parked
+from pramaan_pipelines.outbox.retention import DEFAULT_AGE_DAYS, prune_dispatched
+from pramaan_pipelines.settings import Settings
+from pramaan_pipelines.store.database import Database
+
+TAGS = {names.TAG_RAIL: names.RAIL_OPERATIONS, **names.NO_RUN_RETRIES, **names.max_runtime(900)}
+LANE_NAMES = ", ".join(lane.name for lane in LANES)
+
+
+class RedriveConfig(Config):
+    """Which parked rows to send again."""
+
+    lane: str = Field(description=f"one of: {LANE_NAMES}")
+    since: str | None = Field(default=None, description="parked at this time or later, ISO 8601")
+    until: str | None = Field(default=None, description="parked before this time, ISO 8601")
+    reason: str | None = Field(default=None, description="a part of the reason's text")
+    dry_run: bool = Field(default=True, description="only count and show them")
+
+
+@op(description="Make parked rows pending again.", tags={"kind": "postgres"})
+def redrive_parked_rows(
+    context: OpExecutionContext, config: RedriveConfig, database: ResourceParam[Database]
+) -> None:
+    """Redrive by lane, time and reason."""
+    lane = next((lane for lane in LANES if lane.name == config.lane), None)
+    if lane is None:
+        raise Failure(f"there is no lane {config.lane!r}; the lanes are: {LANE_NAMES}")
+    try:
+        since, until = (_time(value) for value in (config.since, config.until))
+    except ValueError as error:
+        raise Failure(f"{error}: give times as 2026-01-31T00:00:00+00:00") from None
+    selection = ParkedSelection(since, until, config.reason)
+    result = redrive_parked(database, lane, selection, dry_run=config.dry_run)
+    rows = [f"| {row.event_id} | {row.parked_at} | {row.reason} |" for row in result.rows]
+    context.add_output_metadata(
+        {
+            "selected": result.selected,
+            "redriven": result.redriven,
+            "rows": MetadataValue.md(
+                "\n".join(["| event_id | parked at | reason |", "|---|---|---|", *rows])
+            ),
+        }
+    )
+    verb = "would be" if config.dry_run else "are"
+    context.log.info("%s: %d parked rows %s pending again", lane.name, result.selected, verb)
+
+
+@job(
+    description=(
+        "Sends parked rows again, selected by lane, time and reason. Dry by default: the first run "
+        "shows what it would do; set dry_run to false to do it."
+    ),
+    executor_def=in_process_executor,
+    tags=TAGS,
+)
+def redrive_parked_rows_job() -> None:
+    """Redrive once."""
+    redrive_parked_rows()
+
+
+class DeadLetterConfig(Config):
+    """Which dead letters to send again."""
+
+    which: Which = Field(
+        default=Which.PASSING, description="those that would pass the gates now, or all"
+    )
+    limit: int = Field(default=1000, ge=1, le=10_000, description="the most letters looked at")
+    dry_run: bool = Field(default=True, description="only look")
+
+
+@op(description="Look at the dead letters, and send again those that were asked for.")
+def redrive_dead_letters(
+    context: OpExecutionContext, config: DeadLetterConfig, dead_letters: ResourceParam[DeadLetters]
+) -> None:
+    """Tell those that would pass the gates now from those refused (H13)."""
+    letters = dead_letters.redrive(config.which, dry_run=config.dry_run, limit=config.limit)
+    passing = sum(letter.reason is None for letter in letters)
+    redriven = sum(letter.redriven for letter in letters)
+    rows = [
+        f"| {letter.message_id} | {letter.event_id or '-'} | {letter.reason or 'would pass now'} "
+        f"| {', '.join(letter.places) or '-'} | {'yes' if letter.redriven else 'no'} |"
+        for letter in letters[:100]
+    ]
+    head = ["| message | event_id | now | where | sent again |", "|---|---|---|---|---|"]
+    context.add_output_metadata(
+        {
+            "looked_at": len(letters),
+            "would_pass_now": passing,
+            "refused": len(letters) - passing,
+            "redriven": redriven,
+            "letters": MetadataValue.md("\n".join([*head, *rows])),
+        }
+    )
+    context.log.info(
+        "dead letters: %d looked at, %d would pass now, %d sent again",
+        len(letters),
+        passing,
+        redriven,
+    )
+
+
+@job(
+    description=(
+        "Shows the framer's dead letters with the reason each would be refused now, and sends "
+        "again those that would pass (or all). Dry by default."
+    ),
+    executor_def=in_process_executor,
+    tags=TAGS,
+)
+def redrive_dead_letters_job() -> None:
+    """Redrive once."""
+    redrive_dead_letters()
+
+
+class RebuildConfig(Config):
+    """Whose frame to build anew."""
+
+    firm_id: str = Field(description="the matter's firm")
+    matter_id: str = Field(description="the matter")
+    dry_run: bool = Field(default=True, description="only say whether there is such a job")
+
+
+@op(description="Mark one matter's frame as owed, with its tries forgotten.")
+def request_rebuild(
+    context: OpExecutionContext, config: RebuildConfig, healing: ResourceParam[FrameHealing]
+) -> None:
+    """Let healing take the matter up again."""
+    try:
+        firm_id, matter_id = UUID(config.firm_id), UUID(config.matter_id)
+    except ValueError:
+        raise Failure("firm_id and matter_id are UUIDs") from None
+    if not healing.request_rebuild(firm_id, matter_id, dry_run=config.dry_run):
+        raise Failure(
+            "this firm has no frame job for this matter; a frame begins with its matter.created"
+        )
+    verb = "would be" if config.dry_run else "is"
+    context.log.info(
+        "matter %s: its frame %s owed; frame_healing_sensor builds it", matter_id, verb
+    )
+
+
+@job(
+    description=(
+        "Builds one matter's frame anew, also one that healing has given up: marks it as owed, and "
+        "frame_healing_sensor does the rest. Dry by default."
+    ),
+    executor_def=in_process_executor,
+    tags=TAGS,
+)
+def rebuild_frame_job() -> None:
+    """Ask once."""
+    request_rebuild()
+
+
+class PruneConfig(Config):
+    """What to prune."""
+
+    older_than_days: int = Field(
+        default=DEFAULT_AGE_DAYS, ge=1, description="dispatched longer ago than these days"
+    )
+    dry_run: bool = Field(default=True, description="only count")
+
+
+@op(description="Delete rows that were dispatched long ago; never a pending or parked one.")
+def prune_outboxes(
+    context: OpExecutionContext, config: PruneConfig, settings: ResourceParam[Settings]
+) -> None:
+    """Prune under the maintenance role."""
+    url = SecretStr(settings.require("maintenance_database_url"))
+    result = prune_dispatched(url, older_than_days=config.older_than_days, dry_run=config.dry_run)
+    context.add_output_metadata({**result.rows, "finished": result.finished})
+    verb = "would be pruned" if config.dry_run else "pruned"
+    context.log.info("%s: %s", verb, result.rows)
+
+
+@job(
+    description=(
+        "Deletes the outbox rows that were dispatched more than `older_than_days` ago, in small "
+        "batches, as pramaan_maintenance. Dry by default; its schedule is not."
+    ),
+    executor_def=in_process_executor,
+    tags=TAGS,
+)
+def prune_outboxes_job() -> None:
+    """Prune once."""
+    prune_outboxes()
+
+
+@schedule(
+    job=prune_outboxes_job,
+    cron_schedule="17 3 * * *",
+    execution_timezone="UTC",
+    default_status=DefaultScheduleStatus.RUNNING,
+    description="Every night: prune what was dispatched more than 30 days ago.",
+)
+def prune_outboxes_schedule(
+    context: ScheduleEvaluationContext,  # noqa: ARG001
+    settings: ResourceParam[Settings],
+) -> RunRequest | SkipReason:
+    """Ask for it in earnest."""
+    if settings.maintenance_database_url is None:
+        return SkipReason("MAINTENANCE_DATABASE_URL is not set: nothing is pruned")
+    config = RunConfig(ops={"prune_outboxes": PruneConfig(dry_run=False)})
+    return RunRequest(run_config=config)
+
+
+OPERATIONS = [
+    redrive_parked_rows_job,
+    redrive_dead_letters_job,
+    rebuild_frame_job,
+    prune_outboxes_job,
+]
+
+
+def _time(value: str | None) -> datetime | None:
+    if value is None:
+        return None
+    time = datetime.fromisoformat(value)
+    if time.tzinfo is None:
+        raise ValueError(f"{value} has no time zone")
+    return time
