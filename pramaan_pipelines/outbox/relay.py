@@ -1,6 +1,7 @@
 """A relay run: drains of one lane, one after another, until it is empty or its time is spent.
 
-Promises: it says why it stopped; an outage ends the run, and the next one finds the rows pending.
+Promises: it says why it stopped; a destination that takes nothing ends the run, and the next one
+finds the rows pending; one that takes some of a batch is asked on, and the outage is still told.
 Never: holds a transaction from one drain to the next.
 """
 
@@ -27,7 +28,7 @@ MAX_FAILURES_SHOWN: Final = 20
 
 
 class StoppedReason(StrEnum):
-    """Why a relay run ended."""
+    """Why a relay run ended; OUTAGE also where it went on past one."""
 
     EMPTY = "empty"
     BUDGET = "budget"
@@ -71,7 +72,7 @@ def run_relay(  # noqa: PLR0913
     limits: DrainLimits,
     budget_seconds: float = DEFAULT_BUDGET_SECONDS,
 ) -> RelayRun:
-    """Drain `lane` until it is empty, its destination is out, or `budget_seconds` are spent.
+    """Drain `lane` until it is empty, its destination takes nothing, or `budget_seconds` are spent.
 
     Args:
         lane: what to drain.
@@ -86,12 +87,13 @@ def run_relay(  # noqa: PLR0913
         drain = _relay_pending_outbox_events(database, publisher, telemetry, limits, lane)
         run.add(drain)
         run.seconds = monotonic() - started
-        if drain.selected == 0:
-            run.stopped_reason = StoppedReason.EMPTY
-        elif drain.outage is not None:
-            run.stopped_reason = StoppedReason.OUTAGE
-        elif run.seconds >= budget_seconds:
-            run.stopped_reason = StoppedReason.BUDGET
-        else:
+        # Rows that met an outage pause. Where others of the batch got through, the lane behind them
+        # must not wait for a run each: one row that is never answered would slow it down for good.
+        out = drain.outage is not None and drain.sent == 0
+        if drain.selected and not out and run.seconds < budget_seconds:
             continue
+        if run.outage is not None:
+            run.stopped_reason = StoppedReason.OUTAGE
+        elif drain.selected:
+            run.stopped_reason = StoppedReason.BUDGET
         return run
