@@ -6,7 +6,7 @@ Never: reads anything from the tick: what is pending is all that counts, so that
 came loses nothing.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from dagster import (
     AssetMaterialization,
@@ -44,13 +44,22 @@ from pramaan_pipelines.settings import Settings
 from pramaan_pipelines.store.database import Database
 from pramaan_pipelines.telemetry.provider import Telemetry
 
+MAX_RUNTIME_SECONDS: Final = 300
+"""Run monitoring ends a relay run then; what it was sending would be sent twice."""
+
+LONGEST_BUDGET_SECONDS: Final = 240
+"""Leaves the last drain its own bound."""
+
 
 class RelayConfig(Config):
     """The bounds of one relay run."""
 
     batch_rows: int = Field(default=500, ge=1, le=1000, description="most rows of one drain")
     budget_seconds: float = Field(
-        default=DEFAULT_BUDGET_SECONDS, gt=0, le=600, description="no drain starts after these"
+        default=DEFAULT_BUDGET_SECONDS,
+        gt=0,
+        le=LONGEST_BUDGET_SECONDS,
+        description="no drain starts after these",
     )
 
 
@@ -92,7 +101,7 @@ def relay_job(lane: Lane) -> JobDefinition:
             "Safe to start at any time, also twice at once: each row is locked while it is sent."
         ),
         executor_def=in_process_executor,
-        tags={TAG_LANE: lane.name, **NO_RUN_RETRIES, **max_runtime(300)},
+        tags={TAG_LANE: lane.name, **NO_RUN_RETRIES, **max_runtime(MAX_RUNTIME_SECONDS)},
     )
     def relay() -> None:
         drain()

@@ -173,9 +173,10 @@ def test_every_job_is_bounded_retried_by_nobody_else_and_described(job: JobDefin
     assert all(node.definition.description for node in job.nodes)
 
 
-def test_the_framer_runs_longest_road_fits_in_the_queues_visibility() -> None:
+@pytest.mark.parametrize("name", ["framer_trigger_job", "frame_healing_job"])
+def test_the_framer_runs_longest_road_fits_in_the_queues_visibility(name: str) -> None:
     """A run that is cut by its bound is cut before its message comes again."""
-    bound = int(defs.resolve_job_def("framer_trigger_job").tags["dagster/max_runtime"])
+    bound = int(defs.resolve_job_def(name).tags["dagster/max_runtime"])
     assert bound < 1320
 
 

@@ -1,6 +1,7 @@
 """What fails, rather than is refused: red where it failed, and the message comes again."""
 
 import json
+import time
 from typing import cast
 from uuid import UUID, uuid4
 
@@ -9,6 +10,8 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
+from pramaan_pipelines.errors import DestinationError
+from pramaan_pipelines.messaging.consumer import QueueConsumer
 from pramaan_pipelines.orchestration import names
 from pramaan_pipelines_tests.orchestration.bench import GATES, FramerRun, Rail, before
 from pramaan_pipelines_tests.support.aws import free_port
@@ -148,6 +151,26 @@ def test_a_claim_that_is_lost_between_two_tries_of_the_invoke_is_not_invoked_aga
     assert len(rail.agent.payloads) == 1
 
 
+def test_a_run_that_waited_for_its_place_has_its_message_for_a_whole_timeout_again(
+    rail: Rail,
+) -> None:
+    """Else the message would be delivered elsewhere while its run is at work."""
+    _, text = mine(rail)
+    rail.send(text)
+    message = rail.receive()
+    rail.queue.hand_back(message.receipt_handle, 2)  # nearly the end of its time-out
+    visible: list[int] = []
+
+    def work() -> None:
+        time.sleep(2.2)
+        visible.append(len(rail.queue.receive(1, 0)))
+
+    rail.agent.look = work
+    assert rail.run(message).outcome == ("started", "release")
+    assert visible == [0]
+    assert rail.depth().total == 0
+
+
 def handed_back_with_a_pause(rail: Rail) -> None:
     """Check that the message is neither gone nor visible at once."""
     depth = rail.depth()
@@ -156,23 +179,24 @@ def handed_back_with_a_pause(rail: Rail) -> None:
     assert rail.queue.receive(1, 0) == []
 
 
-def test_a_failure_pauses_the_message_for_ten_seconds_and_longer_each_time(
+def test_a_failure_pauses_the_message_longer_each_time(
     rail: Rail, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses: list[int] = []
-    real = type(rail.queue).hand_back
+    real = QueueConsumer.hand_back
 
     def noted(self: object, receipt_handle: str, delay_seconds: int = 0) -> bool:
         pauses.append(delay_seconds)
         return real(self, receipt_handle, 0)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(type(rail.queue), "hand_back", noted)
+    monkeypatch.setattr(QueueConsumer, "hand_back", noted)
+    monkeypatch.setattr(QueueConsumer, "hold", lambda *_: True)  # hands back to itself
     monkeypatch.setenv("DATABASE_URL", "postgresql://nobody@127.0.0.1:1/none")
     _, text = mine(rail)
     rail.send(text)
     for _ in range(3):
         assert rail.run(rail.receive()).failed == ["dedupe"]
-    assert pauses == [10, 30, 90]
+    assert 0 < pauses[0] < pauses[1] < pauses[2]
 
 
 def told_and_handed_back(rail: Rail, run: FramerRun, gate: str) -> None:
@@ -220,6 +244,34 @@ def test_a_database_that_goes_away_fails_the_run_at_the_gate_where_it_stood(
     told_and_handed_back(rail, rail.deliver(text), gate)
     assert len(rail.world.runs(matter)) == (1 if gate in {"invoke", "release"} else 0)
     assert len(rail.agent.payloads) == (1 if gate == "release" else 0)
+
+
+def test_a_queue_that_is_out_at_the_acknowledgement_fails_the_run_and_costs_nothing_else(
+    rail: Rail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All was committed: the message comes again, ends as a duplicate, and is deleted then."""
+    matter, text = mine(rail)
+
+    rail.send(text)
+    message = rail.receive()
+    with monkeypatch.context() as patched:
+
+        def out(*_: object) -> bool:
+            patched.setattr(QueueConsumer, "hand_back", out)
+            raise DestinationError("Queue framer: out.")
+
+        patched.setattr(QueueConsumer, "delete", out)
+        run = rail.run(message)
+    assert (run.ran, run.failed) == (list(GATES[:-1]), ["acknowledge"])
+    assert run.failure("acknowledge")[0].startswith(
+        "failed at acknowledge: DestinationError: Queue framer: out. A message"
+    )
+    assert run.hook_errors() == ["acknowledge"]
+    assert [row["status"] for row in rail.world.runs(matter)] == ["succeeded"]
+    rail.queue.hand_back(message.receipt_handle)
+    assert rail.run(rail.receive()).outcome == ("duplicate", "dedupe")
+    assert len(rail.agent.payloads) == 1
+    assert rail.depth().total == 0
 
 
 def test_a_missing_setting_fails_the_run_and_names_the_variable(

@@ -170,6 +170,7 @@ def test_what_the_sensor_found_wanting_is_refused_even_where_the_pointers_would_
     rail.send(text)
     run = rail.run(rail.receive())
     stored = delivery_of(run.record.run_config)
+    assert stored is not None
     assert stored["problems"] == ["<unknown> (extra_forbidden)"]
     assert "a title" not in stored["body"]
     refused(rail, run, "parse", "malformed", ["<unknown> (extra_forbidden)"])

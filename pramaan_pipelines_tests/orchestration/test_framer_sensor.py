@@ -54,10 +54,12 @@ def take_places(
     rail.send("x")
     message = rail.receive()
     config = run_request(message).run_config if job == "framer_trigger_job" else None
+    definition = defs.resolve_job_def(job)
     for _ in range(count):
         rail.instance.create_run_for_job(
-            defs.resolve_job_def(job),
+            definition,
             run_config=config,
+            tags=definition.tags,
             status=status,
             remote_job_origin=origin,
             job_code_origin=JobPythonOrigin(job, UNLOADED),

@@ -54,6 +54,17 @@ def test_each_gate_waits_for_the_one_before_it_and_for_nothing_else(job: JobDefi
         assert sources[gate] == {(earlier, GOES_ON_BY.get(earlier, "result"))}
 
 
+def test_a_healing_run_passes_the_same_gates_from_coherence_on() -> None:
+    """H2: it has no message, and so neither parse, environment nor dedupe."""
+    healing = _sources(defs.resolve_job_def("frame_healing_job"))
+    whole = _sources(defs.resolve_job_def("framer_trigger_job"))
+    assert healing["coherence"] == {("owed", "result")}
+    assert sorted(healing) == sorted(["owed", *GATES[3:]])
+    for gate in GATES[4:-1]:
+        assert healing[gate] == whole[gate]
+    assert healing["acknowledge"] == ENDS - {("dedupe", "duplicate")}
+
+
 def test_every_output_leads_on_or_to_the_acknowledgement(job: JobDefinition) -> None:
     """No end of a run is left without its message deleted, and none is deleted on the way."""
     sources = _sources(job)

@@ -135,6 +135,18 @@ def test_a_spent_budget_ends_the_run_and_leaves_the_rest_pending(
     assert told["oldest_pending_seconds"] > 0
 
 
+@each_lane
+def test_no_budget_may_reach_into_the_time_at_which_the_run_is_ended(
+    lane: Lane, instance: DagsterInstance
+) -> None:
+    """A drain may take a minute after the budget; what is cut then is sent twice."""
+    bound = int(defs.resolve_job_def(f"{lane.name}_job").tags["dagster/max_runtime"])
+    result = relay(lane, instance, budget_seconds=bound - 59)
+    assert not result.success
+    told = "\n".join(str(log.dagster_event) for log in instance.all_logs(result.run_id))
+    assert "less than or equal to 240" in told
+
+
 def test_pending_rows_that_no_lane_drains_are_warned_of_and_never_silent(
     instance: DagsterInstance, world: World
 ) -> None:
