@@ -145,6 +145,8 @@ def _of_healing(model: Model, before: State, after: State) -> Iterator[Violation
 
 def _of_the_last_look(model: Model, before: State, step: Step, run: Run) -> Iterator[Violation]:
     if step.does == "fence" and step.told == "held":
+        if not is_held(before.job, run.generation):
+            yield Violation.LOST_CLAIM_INVOKED
         if not before.consent:
             yield Violation.FENCE_WITHOUT_CONSENT
         if not before.matter:
