@@ -209,8 +209,10 @@ def _redrive(options: argparse.Namespace) -> int:
         result = redrive_parked(database, lanes[options.lane], selection, dry_run=not options.go)
     for row in result.rows:
         _say(f"{row.event_id}  {row.parked_at:%Y-%m-%d %H:%M:%S%z}  {row.reason}")
-    verb = "are pending again" if options.go else "would be pending again; do it with --go"
-    _say(f"{result.selected} parked rows {verb}.")
+    if options.go:
+        _say(f"{result.redriven} parked rows are pending again.")
+    else:
+        _say(f"{result.selected} parked rows would be pending again; do it with --go.")
     return 0
 
 
@@ -230,7 +232,11 @@ def _dead_letters(options: argparse.Namespace) -> int:
         _say(f"{letter.message_id}  {letter.event_id or '-':<36}  {now}{sent}")
     passing = sum(letter.reason is None for letter in letters)
     _say(f"{len(letters)} dead letters, {passing} of them would pass the gates now.")
-    return 0
+    asked = {None: 0, "passing": passing, "all": len(letters)}[options.redrive]
+    left = asked - sum(letter.redriven for letter in letters)
+    if left:
+        _say(f"{left} of them were not taken by the framer queue, and stay where they are.")
+    return 1 if left else 0
 
 
 def _prune(options: argparse.Namespace) -> int:
@@ -242,7 +248,9 @@ def _prune(options: argparse.Namespace) -> int:
     verb = "pruned" if options.go else "would be pruned; do it with --go"
     for table, count in result.rows.items():
         _say(f"{table}: {count} rows {verb}")
-    return 0
+    if not result.finished:
+        _say("The time ran out before all was pruned: run it again.")
+    return 0 if result.finished else 1
 
 
 def _rebuild(options: argparse.Namespace) -> int:
@@ -250,7 +258,8 @@ def _rebuild(options: argparse.Namespace) -> int:
 
     with _database() as database:
         found = FrameHealing(database).request_rebuild(options.firm, options.matter)
-    _say("Owed; the healing sensor builds it." if found else "This firm has no such frame job.")
+    told = "Owed; the healing sensor builds it."
+    _say(told if found else "This firm has no such frame job, or the matter is gone.")
     return 0 if found else 1
 
 
@@ -293,8 +302,11 @@ def _database() -> Iterator["Database"]:
 
 
 def _time(value: str) -> datetime:
-    time = datetime.fromisoformat(value)
-    if time.tzinfo is None:
+    try:
+        time = datetime.fromisoformat(value)
+    except ValueError:
+        time = None
+    if time is None or time.tzinfo is None:
         raise argparse.ArgumentTypeError("give a time with its zone: 2026-01-31T00:00:00+00:00")
     return time
 

@@ -7,7 +7,7 @@ Never: shows a body; what is told of a message is its id, its event's id and a r
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from time import monotonic
@@ -91,13 +91,7 @@ class DeadLetters:
 
     def look(self, limit: int = MAX_LETTERS) -> list[Letter]:
         """Return up to `limit` letters, each with what the gates say of it now."""
-        letters, held = [], []
-        for message in self._receive(limit):
-            letters.append(self._judge(message))
-            held.append(message.receipt_handle)
-        for receipt in held:
-            self._queue.hand_back(receipt, 0)
-        return letters
+        return self._each(limit, lambda _, letter: letter)
 
     def redrive(self, which: Which, *, dry_run: bool, limit: int = MAX_LETTERS) -> list[Letter]:
         """Send up to `limit` letters to the framer queue again.
@@ -114,24 +108,47 @@ class DeadLetters:
             return self.look(limit)
         if which is Which.ALL:
             letters = self.look(limit)
-            if self._queue.start_moving_back():
+            # SQS's own task knows no limit: it is asked only where the look came to the end.
+            if len(letters) < limit and self._queue.start_moving_back():
                 return [replace(letter, redriven=True) for letter in letters]
-        letters, kept = [], []
-        for message in self._receive(limit):
-            letter = self._judge(message)
-            if which is Which.ALL or letter.reason is None:
-                letter = self._send(message, letter)
-            if not letter.redriven:
-                kept.append(message.receipt_handle)
-            letters.append(letter)
-        for receipt in kept:
-            self._queue.hand_back(receipt, 0)
+        taking = True
+
+        def send(message: ReceivedMessage, letter: Letter) -> Letter:
+            nonlocal taking
+            if not taking or (which is Which.PASSING and letter.reason is not None):
+                return letter
+            sent = self._send(message)
+            # A queue that is out is out for the others too, and each would wait for it.
+            taking = sent is not SendStatus.UNAVAILABLE
+            return replace(letter, redriven=sent is SendStatus.ACCEPTED)
+
+        return self._each(limit, send)
+
+    def _each(self, limit: int, act: Callable[[ReceivedMessage, Letter], Letter]) -> list[Letter]:
+        """Judge up to `limit` letters and act on each; what is not deleted is given back at once.
+
+        That holds for an end by an error too, so that the next look finds everything.
+        """
+        letters: list[Letter] = []
+        held: dict[str, None] = {}
+        try:
+            for message in self._receive(limit, held):
+                letter = act(message, self._judge(message))
+                if letter.redriven:
+                    # Until here the message is on both queues; the framer dedupes by its event.
+                    self._queue.delete(message.receipt_handle)
+                    del held[message.receipt_handle]
+                letters.append(letter)
+        finally:
+            for receipt in held:
+                self._queue.hand_back(receipt, 0)
         return letters
 
-    def _receive(self, limit: int) -> Iterator[ReceivedMessage]:
+    def _receive(self, limit: int, held: dict[str, None]) -> Iterator[ReceivedMessage]:
         seen: set[str] = set()
         while len(seen) < limit:
             batch = self._queue.receive(min(10, limit - len(seen)), 0)
+            held.update((message.receipt_handle, None) for message in batch)
             fresh = [message for message in batch if message.message_id not in seen]
             for message in batch:
                 self._queue.hand_back(message.receipt_handle, HOLD_SECONDS)
@@ -154,9 +171,9 @@ class DeadLetters:
             return Letter(message.message_id, event_id, str(refused.reason), refused.places)
         return Letter(message.message_id, event_id, None)
 
-    def _send(self, message: ReceivedMessage, letter: Letter) -> Letter:
+    def _send(self, message: ReceivedMessage) -> SendStatus:
         again = OutboundMessage(
-            event_id=letter.event_id or message.message_id,
+            event_id=message.message_id,
             event_type=message.attributes.get("event_type", "unknown"),
             body=message.body,
             trace=TraceContext.of(
@@ -168,7 +185,4 @@ class DeadLetters:
             LOGGER.warning(
                 "dead letter %s was not taken again: %s", message.message_id, result.detail
             )
-            return letter
-        # Between the two the message is on both queues; the framer dedupes by its event.
-        self._queue.delete(message.receipt_handle)
-        return replace(letter, redriven=True)
+        return result.status

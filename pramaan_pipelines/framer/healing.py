@@ -33,18 +33,24 @@ JOBS_OWED: Final = text("""
       AND EXISTS (SELECT 1 FROM public.matters AS matter
                   WHERE matter.id = job.matter_id AND matter.firm_id = job.firm_id)
     ORDER BY job.updated_at
-    LIMIT :limit
+    LIMIT :window
 """)
+WINDOW: Final = 100
+"""Of each firm's oldest so many, some by chance: those whose runs die before their claim, however
+often, hold up no other."""
 
 REQUEST: Final = text("""
     UPDATE ops.matter_frame_jobs SET rebuild_needed = true, failed_tries = 0, updated_at = now()
     WHERE firm_id = :firm_id AND matter_id = :matter_id
+      AND EXISTS (SELECT 1 FROM public.matters WHERE id = :matter_id AND firm_id = :firm_id)
     RETURNING id
 """)
 
-PRESENT: Final = text(
-    "SELECT 1 FROM ops.matter_frame_jobs WHERE firm_id = :firm_id AND matter_id = :matter_id"
-)
+PRESENT: Final = text("""
+    SELECT 1 FROM ops.matter_frame_jobs
+    WHERE firm_id = :firm_id AND matter_id = :matter_id
+      AND EXISTS (SELECT 1 FROM public.matters WHERE id = :matter_id AND firm_id = :firm_id)
+""")
 
 GIVEN_UP: Final = text("""
     SELECT firm_id, matter_id FROM ops.matter_frame_jobs
@@ -77,7 +83,7 @@ class FrameHealing:
     def owed(self, limit: int) -> list[OwedFrame]:
         """Return up to `limit` frames that are owed, of firms that consent now.
 
-        Firms take turns by chance, so that one with many owed frames holds up no other.
+        Firms take turns by chance, and so do the frames of a firm, so that none holds up another.
         """
         with self._database.staff() as connection:
             firms = list(connection.scalars(FIRMS_OWED, {"max_tries": self._max_tries}))
@@ -89,15 +95,17 @@ class FrameHealing:
             with self._database.firm(firm_id) as connection:
                 if not load_egress_consent(connection, firm_id=firm_id):
                     continue
-                rows = connection.execute(
+                left = limit - len(owed)
+                found = connection.execute(
                     JOBS_OWED,
                     {
                         "firm_id": firm_id,
                         "max_tries": self._max_tries,
-                        "limit": limit - len(owed),
+                        "window": max(left, WINDOW),
                     },
                 )
-                owed += [OwedFrame(*row) for row in rows]
+                rows = [OwedFrame(*row) for row in found]
+                owed += random.sample(rows, min(left, len(rows)))
         return owed
 
     def given_up(self, limit: int = 100) -> list[OwedFrame]:
@@ -115,7 +123,7 @@ class FrameHealing:
             dry_run: only tell whether there is such a job.
 
         Returns:
-            False where the firm has no frame job for the matter.
+            False where the firm has no frame job for the matter, or the matter is gone.
         """
         with self._database.firm(firm_id) as connection:
             query = PRESENT if dry_run else REQUEST

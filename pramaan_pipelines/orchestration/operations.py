@@ -73,8 +73,8 @@ def redrive_parked_rows(
             ),
         }
     )
-    verb = "would be" if config.dry_run else "are"
-    context.log.info("%s: %d parked rows %s pending again", lane.name, result.selected, verb)
+    count, verb = (result.selected, "would be") if config.dry_run else (result.redriven, "are")
+    context.log.info("%s: %d parked rows %s pending again", lane.name, count, verb)
 
 
 @job(
@@ -129,6 +129,12 @@ def redrive_dead_letters(
         passing,
         redriven,
     )
+    asked = len(letters) if config.which is Which.ALL else passing
+    if not config.dry_run and redriven < asked:
+        raise Failure(
+            f"{asked - redriven} dead letters were not taken by the framer queue, and stay where "
+            "they are: look at the queue and at this service's credentials, then redrive again"
+        )
 
 
 @job(
@@ -163,7 +169,8 @@ def request_rebuild(
         raise Failure("firm_id and matter_id are UUIDs") from None
     if not healing.request_rebuild(firm_id, matter_id, dry_run=config.dry_run):
         raise Failure(
-            "this firm has no frame job for this matter; a frame begins with its matter.created"
+            "this firm has no frame job for this matter, or the matter is gone; a frame begins "
+            "with its matter.created"
         )
     verb = "would be" if config.dry_run else "is"
     context.log.info(

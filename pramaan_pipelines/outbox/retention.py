@@ -12,12 +12,21 @@ from typing import Final
 from pydantic import SecretStr
 from sqlalchemy import text
 
+from pramaan_pipelines.errors import SettingsError
 from pramaan_pipelines.outbox.lanes import OUTBOXES
 from pramaan_pipelines.store.database import make_engine, transaction
+from pramaan_pipelines.store.roles import MAINTENANCE_ROLE
 
 BATCH_ROWS: Final = 2000
 DEFAULT_AGE_DAYS: Final = 30
 DEFAULT_BUDGET_SECONDS: Final = 120.0
+
+# With any other role, row level security would show no row, or the wrong ones, and all would look
+# pruned. A superuser is a member of every role, and is not bound by any policy.
+ROLE: Final = text("""
+    SELECT pg_has_role(rolname, :role, 'USAGE') AND NOT (rolsuper OR rolbypassrls)
+    FROM pg_roles WHERE rolname = current_user
+""")
 
 # Reads {table}_dispatched_idx (dispatched_at) WHERE dispatched_at IS NOT NULL.
 COUNT: Final = """
@@ -59,11 +68,12 @@ def prune_dispatched(
         url: of the maintenance role (MAINTENANCE_DATABASE_URL).
         older_than_days: at least 1, on the database's clock.
         dry_run: count, and delete nothing.
-        budget_seconds: no batch starts after these.
+        budget_seconds: after these, each table gets the one batch that it is sure of.
         batch_rows: rows of one transaction.
 
     Raises:
         ValueError: `older_than_days` is under 1.
+        SettingsError: the URL's role is not the maintenance role.
         DatabaseUnavailableError: no connection is to be had.
     """
     if older_than_days < 1:
@@ -71,6 +81,12 @@ def prune_dispatched(
     engine, rows, finished = make_engine(url, pool_size=1), {}, True
     deadline = monotonic() + budget_seconds
     try:
+        with transaction(engine) as connection:
+            if not connection.scalar(ROLE, {"role": MAINTENANCE_ROLE}):
+                raise SettingsError(
+                    f"MAINTENANCE_DATABASE_URL's role is not {MAINTENANCE_ROLE}: nothing was "
+                    "pruned. Give it that role's URL, and no superuser's."
+                )
         for outbox in OUTBOXES:
             total = 0
             while True:
