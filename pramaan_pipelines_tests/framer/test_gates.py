@@ -8,7 +8,7 @@ from sqlalchemy import text
 
 from pramaan_pipelines.contracts.outcomes import EnvelopeRefusedError, RefusalReason
 from pramaan_pipelines.framer import gates
-from pramaan_pipelines.framer.claims import FrameJobClaims
+from pramaan_pipelines.framer.claims import FrameJobClaims, FrameRequest
 from pramaan_pipelines.framer.redelivery import redelivery_delay
 from pramaan_pipelines_tests.framer.bench import TRACE, asked, won
 from pramaan_pipelines_tests.support.world import TRACEPARENT, World, body, envelope
@@ -65,17 +65,18 @@ def test_eb_09_another_environment_s_envelope_is_refused() -> None:
 def test_eb_07_an_event_is_handled_once_it_has_a_run_row_in_its_own_firm(
     world: World, claims: FrameJobClaims
 ) -> None:
-    request = asked(world)
+    event = uuid4()
+    request = FrameRequest(world.firm_a, world.matter(world.firm_a), event)
     with world.database.firm(world.firm_a) as connection:
-        assert not gates.is_handled(connection, firm_id=world.firm_a, event_id=request.event_id)
+        assert not gates.is_handled(connection, firm_id=world.firm_a, event_id=event)
     won(claims, request)
     with world.database.firm(world.firm_a) as connection:
-        assert gates.is_handled(connection, firm_id=world.firm_a, event_id=request.event_id)
+        assert gates.is_handled(connection, firm_id=world.firm_a, event_id=event)
         assert not gates.is_handled(connection, firm_id=world.firm_a, event_id=uuid4())
     # Another firm's event of the same id is another event.
     with world.database.firm(world.firm_b) as connection:
         for firm in (world.firm_a, world.firm_b):
-            assert not gates.is_handled(connection, firm_id=firm, event_id=request.event_id)
+            assert not gates.is_handled(connection, firm_id=firm, event_id=event)
 
 
 def test_eb_17_a_matter_is_coherent_under_its_own_firm_only(world: World) -> None:
