@@ -17,6 +17,8 @@ from pramaan_pipelines_tests.faults.matrix import (
     Fault,
 )
 
+pytestmark = pytest.mark.xdist_group("microburst")  # one proxy reads its models once
+
 
 def assert_outage(run: RelayRun, relay: Disturbed, says: str) -> None:
     """Assert that the run, and each row that was not sent, tell an outage that begins with that."""
