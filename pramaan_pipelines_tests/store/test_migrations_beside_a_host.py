@@ -95,6 +95,12 @@ def test_the_applications_own_tables_get_no_column_of_ours(
     assert added
     assert not {name for name in added if name.split(".")[1] in theirs}
     assert host.execute("SELECT to_regclass('public.matter_assignments')").fetchone() == (None,)
+    uniques = [
+        text
+        for kind, name, text in catalogue(host)
+        if "event_id)" in text and "UNIQUE" in text and "document_ingest_outbox" in text
+    ]
+    assert len(uniques) == 1
 
 
 @pytest.mark.parametrize(
@@ -158,6 +164,11 @@ def test_a_downgrade_takes_the_framers_runs_along_and_keeps_the_applications(
     migrate.upgrade(url)
     with service.firm(FIRM) as connection:
         connection.execute(INSERT_FRAMER_RUN)
+    host.execute(
+        "INSERT INTO agents.agent_run (firm_id, matter_id, user_id, agent_key) "
+        "VALUES (%s, %s, %s, %s)",
+        [FIRM, MATTER, USER, FRAMER],
+    )
     migrate.downgrade(url)
     assert host_rows(host) == rows
     assert catalogue(host) == found
