@@ -24,6 +24,7 @@ SETTINGS = {
     "one event, two faults, no healing allowed": Setting(bound=0),
     "two events, two faults, one place": Setting(events=TWO, at_once=1),
     "two events, a fault": Setting(events=TWO, faults=1),
+    "two events, two faults": Setting(events=TWO),
     "two events, a fault, an agent of its own": Setting(events=TWO, faults=1, accepted=True),
     "two events, consent flips": Setting(events=TWO, faults=0, revocations=1),
     "the same event twice, two faults": Setting(events=TWICE),
@@ -40,13 +41,15 @@ LARGE = {
     "one event, three faults, an agent of its own, consent flips": Setting(
         faults=3, accepted=True, revocations=1
     ),
-    "two events, two faults": Setting(events=TWO),
     "two events, two faults, an agent of its own": Setting(events=TWO, accepted=True),
     "two events, a fault, consent flips": Setting(events=TWO, faults=1, revocations=1),
     "two events, a fault, the matter goes": Setting(events=TWO, faults=1, vanishes=True),
     "two events, three faults, one place": Setting(events=TWO, faults=3, at_once=1),
     "the same event twice, three faults": Setting(events=TWICE, faults=3),
     "the second event twice, a fault": Setting(events=(0, 1, 1), faults=1),
+    "three events, a fault": Setting(events=(0, 1, 2), faults=1),
+    "two events, two faults, consent flips": Setting(events=TWO, revocations=1),
+    "two events, three faults": Setting(events=TWO, faults=3),
     "two events, a fault, three places": Setting(events=TWO, faults=1, at_once=3),
 }
 
