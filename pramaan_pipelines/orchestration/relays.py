@@ -6,6 +6,7 @@ Never: reads anything from the tick: what is pending is all that counts, so that
 came loses nothing.
 """
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from dagster import (
@@ -16,6 +17,7 @@ from dagster import (
     JobDefinition,
     MetadataValue,
     OpExecutionContext,
+    Output,
     ResourceParam,
     RunRequest,
     ScheduleDefinition,
@@ -77,7 +79,7 @@ def relay_job(lane: Lane) -> JobDefinition:
         settings: ResourceParam[Settings],
         database: ResourceParam[Database],
         telemetry: ResourceParam[Telemetry],
-    ) -> None:
+    ) -> Iterator[AssetMaterialization | Output[None]]:
         publisher = lane.publisher(settings)
         try:
             # A bus that is not there answers success: without this look, rows would be lost.
@@ -92,7 +94,8 @@ def relay_job(lane: Lane) -> JobDefinition:
             limits=DrainLimits(rows=config.batch_rows),
             budget_seconds=config.budget_seconds,
         )
-        _tell(context, lane, publisher.destination, run, database)
+        yield from _tell(context, lane, publisher.destination, run, database)
+        yield Output(None)
 
     @job(
         name=f"{lane.name}_job",
@@ -111,7 +114,7 @@ def relay_job(lane: Lane) -> JobDefinition:
 
 def _tell(
     context: OpExecutionContext, lane: Lane, destination: str, run: RelayRun, database: Database
-) -> None:
+) -> Iterator[AssetMaterialization]:
     """Put what the run came to where an operator looks; fail it where the destination was out."""
     with database.staff() as connection:
         left = backlog(connection, lane)
@@ -136,7 +139,8 @@ def _tell(
         context.log.warning("pending rows that no lane drains: %s; add a lane for them", unclaimed)
     context.add_output_metadata(metadata)
     if run.sent:
-        context.log_event(AssetMaterialization(destination_key(lane), metadata=metadata))
+        # Yielded, not logged by the context: Dagster drops what is logged by an op that fails.
+        yield AssetMaterialization(destination_key(lane), metadata=metadata)
     context.log.info(
         "%s: sent %d of %d to %s, failed %d, parked %d, stopped: %s",
         lane.name,

@@ -13,6 +13,7 @@ from dagster import (
 from dagster._core.definitions.schedule_definition import ScheduleExecutionData
 
 from pramaan_pipelines.definitions import defs
+from pramaan_pipelines.messaging.publisher import SendResult, SendStatus
 from pramaan_pipelines.orchestration.resources import make_resources
 from pramaan_pipelines.outbox.lanes import (
     DOCUMENT_INGEST,
@@ -219,6 +220,33 @@ def test_an_outage_is_a_red_run_that_names_it_and_the_next_run_sends(
     world.god.execute("UPDATE ops.document_ingest_outbox SET next_attempt_at = now()")
     assert relay(lane, instance).success
     assert row(world, lane, event)["dispatched_at"]
+
+
+def test_what_was_sent_before_an_outage_is_told_by_the_red_run(
+    world: World,
+    instance: DagsterInstance,
+    configured: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    events = put(world, DOCUMENT_INGEST, 2)
+    publisher = type(DOCUMENT_INGEST.publisher(configured))
+    real, calls = publisher.send, []
+
+    def out_at_the_second(*given: Any, **named: Any) -> list[SendResult]:
+        calls.append(given)
+        if len(calls) > 1:
+            return [SendResult(SendStatus.UNAVAILABLE, "throttled")]
+        return list(real(*given, **named))
+
+    monkeypatch.setattr(publisher, "send", out_at_the_second)
+    result = relay(DOCUMENT_INGEST, instance, batch_rows=1)
+    assert not result.success
+    assert "is out (throttled)" in failure(result)
+    assert [bool(found["dispatched_at"]) for found in rows(world, DOCUMENT_INGEST, events)] == [
+        True,
+        False,
+    ]
+    assert materializations(result) == ["messaging/documents_ingestion_queue"]
 
 
 @each_lane
