@@ -146,12 +146,13 @@ class Healing:
 
     def take_places(self, count: int, job: str = HEALING_JOB, **tags: str) -> None:
         """Let `count` runs of `job` be under way."""
+        target = defs.resolve_job_def(job)
         for _ in range(count):
             self.rail.instance.create_run_for_job(
-                defs.resolve_job_def(job),
+                target,
                 run_config={"ops": {"owed": {"config": {"firm_id": "x", "matter_id": "x"}}}},
                 status=DagsterRunStatus.STARTED,
-                tags=tags,
+                tags={**target.run_tags, **tags},
             )
 
 

@@ -46,8 +46,8 @@ def healing(rail: Rail) -> Healing:
     return Healing(rail)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def kept_instance() -> Iterator[DagsterInstance]:
-    """An instance with storage of its own, as a re-execution needs it."""
-    with DagsterInstance.local_temp() as made:
+    """An instance with storage on a disk."""
+    with DagsterInstance.local_temp(overrides={"telemetry": {"enabled": False}}) as made:
         yield made
