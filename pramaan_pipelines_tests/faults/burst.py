@@ -67,6 +67,20 @@ class Burst:
             return bool(self._ask("GET", "health"))
         return False
 
+    def warm_up(self) -> None:
+        """Break one call of each service: the first takes seconds, in which models are read."""
+        for service, call in CALLS.items():
+            self.break_calls(service, {"error": {"code": "Warm", "status": 400}})
+            connection = HTTPConnection("127.0.0.1", self._port, timeout=START_SECONDS)
+            scope = f"0/20260101/us-east-1/{service}/aws4_request"
+            signed = f"AWS4-HMAC-SHA256 Credential={scope}, SignedHeaders=host, Signature=0"
+            name = "AmazonSQS" if service == "sqs" else "AWSEvents"
+            headers = {"Authorization": signed, "X-Amz-Target": f"{name}.{call}"}
+            connection.request("POST", "/", "{}", headers)
+            assert b"Warm" in connection.getresponse().read()
+            connection.close()
+        self.mend()
+
     def _ask(self, method: str, what: str, body: object = None) -> Any:
         connection = HTTPConnection("127.0.0.1", self._port, timeout=10)
         try:
@@ -96,6 +110,7 @@ def microburst(upstream: str) -> Iterator[Burst]:
             assert process.poll() is None, "microburst ended while starting"
             assert time.monotonic() < end, "microburst does not answer"
             time.sleep(0.05)
+        burst.warm_up()
         yield burst
     finally:
         process.kill()

@@ -66,6 +66,11 @@ class Fault:
     read_seconds: tuple[float, float] = (30.0, 30.0)
 
     @property
+    def waits(self) -> bool:
+        """Whether the case waits for the bound of its calls."""
+        return self.read_seconds != Fault.read_seconds
+
+    @property
     def expected(self) -> Measured:
         """What the case must measure."""
         unanswered = FULL_RUNS * ROWS + LATER_CALL
@@ -104,7 +109,7 @@ FAULTS: Final = (
         "call hangs and is given up at its bound",
         _both({"timeout_ms": 20_000}),
         _both("ReadTimeoutError"),
-        read_seconds=(0.3, 3.0),
+        read_seconds=(0.6, 3.0),
     ),
     Fault(
         "expired",
@@ -141,7 +146,7 @@ FAULTS: Final = (
         _both({"latency": 4000}),
         _both("ReadTimeoutError"),
         accepted=True,
-        read_seconds=(0.3, 3.0),
+        read_seconds=(0.6, 3.0),
     ),
 )
 
