@@ -20,4 +20,4 @@ def redelivery_delay(*, receive_count: int, refused: bool) -> int:
     """
     if refused:
         return 0
-    return int(min(MAX_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 3 ** max(0, receive_count - 1)))
+    return int(min(MAX_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 6 ** max(0, receive_count - 1)))

@@ -5,6 +5,7 @@ messages than the job has free places for, ends its tick in about ten seconds, a
 Never: puts more of a message into run config than its validated pointers.
 """
 
+from datetime import UTC, datetime, timedelta
 from time import monotonic
 from typing import Final
 
@@ -36,11 +37,15 @@ from pramaan_pipelines.orchestration import framer_ops as ops
 from pramaan_pipelines.orchestration import names
 from pramaan_pipelines.orchestration.consume_span import delivery_of
 from pramaan_pipelines.orchestration.road import FRAMER_QUEUE
+from pramaan_pipelines.store.database import Database
 
 MAX_FRAMER_RUNS: Final = 6
 """Places for framer runs, queued or running; dagster.yaml runs as many at once."""
 
 TICK_SECONDS: Final = 10.0
+LONGEST_LIFE: Final = timedelta(hours=1)
+"""Well over what a run may wait (its places are few) and run (its `dagster/max_runtime`)."""
+
 UNFINISHED: Final = [
     DagsterRunStatus.QUEUED,
     DagsterRunStatus.NOT_STARTED,
@@ -114,10 +119,15 @@ def framer_trigger_job() -> None:
     ),
 )
 def framer_events_sensor(
-    context: SensorEvaluationContext, framer_queue: ResourceParam[QueueConsumer]
+    context: SensorEvaluationContext,
+    framer_queue: ResourceParam[QueueConsumer],
+    database: ResourceParam[Database],
 ) -> SensorResult | SkipReason:
     """Receive as many messages as there are free places."""
     deadline = monotonic() + TICK_SECONDS
+    # While Postgres is away every run would fail, and three deliveries put a good message on the
+    # dead-letter queue. The tick fails instead, and the messages wait on the queue.
+    database.ping()
     places = MAX_FRAMER_RUNS - unfinished_framer_runs(context.instance)
     if places <= 0:
         return SkipReason(f"all {MAX_FRAMER_RUNS} places are taken; messages wait on the queue")
@@ -142,9 +152,16 @@ def framer_events_sensor(
 
 
 def unfinished_framer_runs(instance: DagsterInstance) -> int:
-    """Count the runs of the framer's rail that are queued or running, healing runs among them."""
+    """Count the runs of the framer's rail that are queued or running, healing runs among them.
+
+    A run that a daemon left half submitted counts no longer than a run may live.
+    """
     return instance.get_runs_count(
-        RunsFilter(tags={names.TAG_RAIL: names.RAIL_FRAMER}, statuses=UNFINISHED)
+        RunsFilter(
+            tags={names.TAG_RAIL: names.RAIL_FRAMER},
+            statuses=UNFINISHED,
+            created_after=datetime.now(UTC) - LONGEST_LIFE,
+        )
     )
 
 

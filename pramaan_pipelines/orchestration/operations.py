@@ -12,7 +12,6 @@ from dagster import (
     Config,
     DefaultScheduleStatus,
     Failure,
-    MetadataValue,
     OpExecutionContext,
     ResourceParam,
     RunConfig,
@@ -29,6 +28,7 @@ from pydantic import Field, SecretStr
 from pramaan_pipelines.framer.dead_letters import DeadLetters, Which
 from pramaan_pipelines.framer.healing import FrameHealing
 from pramaan_pipelines.orchestration import names
+from pramaan_pipelines.orchestration.tables import markdown_table
 from pramaan_pipelines.outbox.lanes import LANES
 from pramaan_pipelines.outbox.redrive import ParkedSelection, redrive_parked
 from pramaan_pipelines.outbox.retention import DEFAULT_AGE_DAYS, prune_dispatched
@@ -63,13 +63,13 @@ def redrive_parked_rows(
         raise Failure(f"{error}: give times as 2026-01-31T00:00:00+00:00") from None
     selection = ParkedSelection(since, until, config.reason)
     result = redrive_parked(database, lane, selection, dry_run=config.dry_run)
-    rows = [f"| {row.event_id} | {row.parked_at} | {row.reason} |" for row in result.rows]
     context.add_output_metadata(
         {
             "selected": result.selected,
             "redriven": result.redriven,
-            "rows": MetadataValue.md(
-                "\n".join(["| event_id | parked at | reason |", "|---|---|---|", *rows])
+            "rows": markdown_table(
+                ("event_id", "parked at", "reason"),
+                [(row.event_id, row.parked_at, row.reason) for row in result.rows],
             ),
         }
     )
@@ -109,18 +109,22 @@ def redrive_dead_letters(
     passing = sum(letter.reason is None for letter in letters)
     redriven = sum(letter.redriven for letter in letters)
     rows = [
-        f"| {letter.message_id} | {letter.event_id or '-'} | {letter.reason or 'would pass now'} "
-        f"| {', '.join(letter.places) or '-'} | {'yes' if letter.redriven else 'no'} |"
+        (
+            letter.message_id,
+            letter.event_id or "-",
+            letter.reason or "would pass now",
+            ", ".join(letter.places) or "-",
+            "yes" if letter.redriven else "no",
+        )
         for letter in letters[:100]
     ]
-    head = ["| message | event_id | now | where | sent again |", "|---|---|---|---|---|"]
     context.add_output_metadata(
         {
             "looked_at": len(letters),
             "would_pass_now": passing,
             "refused": len(letters) - passing,
             "redriven": redriven,
-            "letters": MetadataValue.md("\n".join([*head, *rows])),
+            "letters": markdown_table(("message", "event_id", "now", "where", "sent again"), rows),
         }
     )
     context.log.info(

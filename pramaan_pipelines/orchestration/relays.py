@@ -33,6 +33,7 @@ from pydantic import Field
 from pramaan_pipelines.errors import DestinationError
 from pramaan_pipelines.orchestration.names import NO_RUN_RETRIES, TAG_LANE, max_runtime
 from pramaan_pipelines.orchestration.road import destination_key
+from pramaan_pipelines.orchestration.tables import markdown_table
 from pramaan_pipelines.outbox.backlog import any_due, backlog, unclaimed_events
 from pramaan_pipelines.outbox.drain import DrainLimits
 from pramaan_pipelines.outbox.lanes import LANES, Lane
@@ -133,7 +134,13 @@ def _tell(
         "parked_in_lane": left.parked,
     }
     if run.failures:
-        metadata["failures"] = MetadataValue.md(_failure_table(run))
+        metadata["failures"] = markdown_table(
+            ("event_id", "status", "then", "detail"),
+            [
+                (f.event_id, f.status, "parked" if f.parked else "to be retried", f.detail)
+                for f in run.failures
+            ],
+        )
     if unclaimed:
         metadata["pending_without_a_lane"] = MetadataValue.json(unclaimed)
         context.log.warning("pending rows that no lane drains: %s; add a lane for them", unclaimed)
@@ -157,14 +164,6 @@ def _tell(
             "run tries again; look at the destination and at this service's credentials.",
             metadata=metadata,
         )
-
-
-def _failure_table(run: RelayRun) -> str:
-    rows = [
-        f"| {f.event_id} | {f.status} | {'parked' if f.parked else 'to be retried'} | {f.detail} |"
-        for f in run.failures
-    ]
-    return "\n".join(["| event_id | status | then | detail |", "|---|---|---|---|", *rows])
 
 
 def relay_schedule(lane: Lane, target: JobDefinition) -> ScheduleDefinition:

@@ -82,6 +82,15 @@ class Database:
             _set_scope(connection, firm_id="", user_id="", role="", is_staff="true")
             yield connection
 
+    def ping(self) -> None:
+        """Ask Postgres for a sign of life.
+
+        Raises:
+            DatabaseUnavailableError: no connection is to be had.
+        """
+        with transaction(self._engine) as connection:
+            connection.exec_driver_sql("SELECT 1")
+
     def close(self) -> None:
         """Close the pooled connections."""
         self._engine.dispose()

@@ -1,5 +1,6 @@
 """The sensor: one run of each delivery, no more than there are places for, and nothing deleted."""
 
+from datetime import timedelta
 from uuid import uuid4
 
 import pytest
@@ -23,7 +24,12 @@ from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
 from pramaan_pipelines.definitions import defs
 from pramaan_pipelines.messaging.consumer import QueueConsumer
-from pramaan_pipelines.orchestration.framer import MAX_FRAMER_RUNS, run_request
+from pramaan_pipelines.orchestration import framer
+from pramaan_pipelines.orchestration.framer import (
+    MAX_FRAMER_RUNS,
+    run_request,
+    unfinished_framer_runs,
+)
 from pramaan_pipelines.orchestration.resources import make_resources
 from pramaan_pipelines.settings import Settings
 from pramaan_pipelines_tests.orchestration.bench import Rail
@@ -35,7 +41,7 @@ UNLOADED = RepositoryPythonOrigin("python", ModuleCodePointer("absent", "absent"
 def tick(instance: DagsterInstance) -> SensorExecutionData:
     """Evaluate the sensor as the daemon does."""
     sensor: SensorDefinition = defs.get_repository_def().get_sensor_def("framer_events_sensor")
-    needed = {key: make_resources()[key] for key in ("settings", "framer_queue")}
+    needed = {key: make_resources()[key] for key in ("settings", "database", "framer_queue")}
     with build_sensor_context(instance=instance, resources=needed) as context:
         return sensor.evaluate_tick(context)
 
@@ -195,7 +201,7 @@ def test_a_queue_that_hangs_holds_a_tick_for_seconds_and_not_for_the_daemons_min
 ) -> None:
     """The daemon cuts a tick at 60 s, and then its messages are hidden for nothing."""
     del configured
-    needed = {key: make_resources()[key] for key in ("settings", "framer_queue")}
+    needed = {key: make_resources()[key] for key in ("settings", "database", "framer_queue")}
     with build_resources(needed) as made:
         bounds = made.framer_queue._client.meta.config
     longest = bounds.retries["total_max_attempts"] * (bounds.connect_timeout + bounds.read_timeout)
@@ -211,3 +217,24 @@ def test_a_missing_queue_url_is_named_by_the_tick(
         tick(instance)
     told = str(caught.value.__cause__ or caught.value)
     assert "FRAMER_EVENTS_QUEUE_URL is not set. Run `pramaan up`" in told
+
+
+def test_while_postgres_is_away_the_tick_fails_and_no_message_spends_a_delivery(
+    rail: Rail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An outage of the database is not a message's fault: three deliveries would dead-letter it."""
+    rail.send(*bodies(rail, 1))
+    with monkeypatch.context() as patched:
+        patched.setenv("DATABASE_URL", "postgresql://pramaan_app:x@127.0.0.1:1/gone")
+        with pytest.raises(Exception, match="gives no connection"):
+            tick(rail.instance)
+    assert rail.receive().receive_count == 1
+
+
+def test_a_run_that_was_left_half_submitted_holds_its_place_for_an_hour_at_the_most(
+    rail: Rail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take_places(rail, MAX_FRAMER_RUNS, DagsterRunStatus.NOT_STARTED)
+    assert unfinished_framer_runs(rail.instance) == MAX_FRAMER_RUNS
+    monkeypatch.setattr(framer, "LONGEST_LIFE", timedelta(0))
+    assert unfinished_framer_runs(rail.instance) == 0
