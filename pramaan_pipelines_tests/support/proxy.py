@@ -1,4 +1,4 @@
-"""A proxy before the emulator that can hold one operation, so that a process is killed there.
+"""A proxy before the emulator that holds one operation, or answers it in the emulator's place.
 
 It holds at the protocol: the process under test waits for an answer, as for a slow network.
 """
@@ -43,6 +43,7 @@ class HoldingProxy:
     def __init__(self, upstream: str) -> None:
         self._upstream = urlsplit(upstream)
         self._hold: Hold | None = None
+        self._instead: dict[str, Callable[[bytes], tuple[int, object]]] = {}
         self.url = ""
 
     @contextmanager
@@ -55,6 +56,17 @@ class HoldingProxy:
             self._hold = None
             hold.released.set()
 
+    @contextmanager
+    def answering(
+        self, operation: str, answer: Callable[[bytes], tuple[int, object]]
+    ) -> Iterator[None]:
+        """Answer every `operation` with a status and a JSON value while the block runs."""
+        self._instead[operation] = answer
+        try:
+            yield
+        finally:
+            del self._instead[operation]
+
     def answer(self, method: str, path: str, headers: dict[str, str], body: bytes) -> "Answer":
         """Forward one request, held where it should be.
 
@@ -63,6 +75,10 @@ class HoldingProxy:
         """
         hold, operation = self._hold, headers.get("X-Amz-Target", "").split(".")[-1]
         held = hold is not None and hold.operation == operation
+        if operation in self._instead:
+            status, value = self._instead[operation](body)
+            json_type = ("Content-Type", "application/x-amz-json-1.0")
+            return status, [json_type], json.dumps(value).encode()
         if hold is not None and held and not hold.forward_first:
             hold.wait()
             raise ConnectionAbortedError

@@ -1,0 +1,1 @@
+"""What a person presses: redrive, dead letters, rebuild, prune, doctor; as jobs and as commands."""
