@@ -24,10 +24,10 @@ down: $(STAMP) ## stop what `make up` started; the data stays
 	@$(BIN)/pramaan down
 
 test: check ## what CI runs: check, and every test but the long ones
-	$(BIN)/python -m pytest -m "not long" -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -m "not long" -n 2 --dist loadfile
 
 test-all: check ## the long tests too
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: $(STAMP) ## lint, format, types
 	$(BIN)/ruff check

@@ -1,7 +1,8 @@
 """Sending to an EventBridge bus.
 
 Promises: PutEvents, its answer read by position; what the service would take and then lose (a
-Detail that is not a JSON object) is found before the call, and a missing bus by `verify`.
+Detail that is not a JSON object) is found before the call, and a missing bus by `verify` before
+the first call and again after each send.
 Never: makes or changes a body. The trace travels inside it, for EventBridge delivers no other.
 
 Source: https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_PutEvents.html
@@ -10,6 +11,8 @@ Source: https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_PutEvent
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Self
 
+from botocore.exceptions import ClientError
+
 from pramaan_pipelines.errors import DestinationError
 from pramaan_pipelines.messaging.batching import (
     EVENTBRIDGE_LIMITS,
@@ -17,7 +20,7 @@ from pramaan_pipelines.messaging.batching import (
     is_json_object,
 )
 from pramaan_pipelines.messaging.clients import SENDING_THREADS, client
-from pramaan_pipelines.messaging.faults import CALL_ERRORS, describe, entry_fault
+from pramaan_pipelines.messaging.faults import CALL_ERRORS, describe, entry_fault, error_codes
 from pramaan_pipelines.messaging.publisher import OutboundMessage, SendResult, SendStatus
 from pramaan_pipelines.messaging.sending import NOT_NAMED, BatchPublisher
 from pramaan_pipelines.settings import Settings
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
     from mypy_boto3_events.type_defs import PutEventsResponseTypeDef, PutEventsResultEntryTypeDef
 
 SOURCE: Final = "pramaan"
+MISSING: Final = "ResourceNotFoundException"
+GONE: Final = SendResult(SendStatus.UNAVAILABLE, "the bus was gone after the call")
 
 
 class EventBusPublisher(BatchPublisher["PutEventsResponseTypeDef"]):
@@ -76,6 +81,26 @@ class EventBusPublisher(BatchPublisher["PutEventsResponseTypeDef"]):
                 f"Bus {self.destination}: {describe(error)}. Check EVENT_BUS_NAME, the region and "
                 "the credentials in the environment, and that its stack is provisioned."
             ) from error
+
+    def send(self, messages: Sequence[OutboundMessage], *, deadline: float) -> list[SendResult]:
+        """Send all `messages`, then look once more that the bus is there.
+
+        A bus deleted in between has answered success for events that are gone: none of them counts
+        as accepted.
+        """
+        results = super().send(messages, deadline=deadline)
+        accepted = any(result.status is SendStatus.ACCEPTED for result in results)
+        if accepted and self._is_missing():
+            return [GONE if result.status is SendStatus.ACCEPTED else result for result in results]
+        return results
+
+    def _is_missing(self) -> bool:
+        try:
+            self._client.describe_event_bus(Name=self._bus_name)
+        except CALL_ERRORS as error:
+            # Any other fault says nothing of the bus, and what was accepted stays accepted.
+            return isinstance(error, ClientError) and MISSING in error_codes(error)
+        return False
 
     def _problem(self, message: OutboundMessage) -> SendResult | None:
         problem = super()._problem(message)

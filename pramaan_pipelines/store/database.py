@@ -153,6 +153,11 @@ def make_engine(url: SecretStr, *, pool_size: int = 2) -> Engine:
             "connect_timeout": 10,
             "application_name": "pramaan-pipelines",
             "prepare_threshold": None,
+            # A host that vanishes without a word would otherwise hold a drain for many minutes.
+            "keepalives_idle": 10,
+            "keepalives_interval": 5,
+            "keepalives_count": 3,
+            "tcp_user_timeout": 30_000,
         },
     )
 

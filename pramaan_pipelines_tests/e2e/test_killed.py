@@ -9,7 +9,7 @@ from pramaan_pipelines_tests.e2e.live import Live, kill_everything
 from pramaan_pipelines_tests.support.proxy import HoldingProxy
 from pramaan_pipelines_tests.support.world import envelope
 
-pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("e2e")]
+pytestmark = pytest.mark.e2e
 
 
 def test_message_comes_again_when_the_sensor_tick_is_killed_after_receiving(

@@ -25,8 +25,6 @@ from pramaan_pipelines_tests.faults.matrix import (
 from pramaan_pipelines_tests.support.records import TelemetryRecord
 from pramaan_pipelines_tests.support.world import World
 
-pytestmark = pytest.mark.xdist_group("restarted")  # one server, started once
-
 CUT = """
     SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity WHERE usename = %s
 """

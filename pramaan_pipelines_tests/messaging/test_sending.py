@@ -417,6 +417,7 @@ def test_what_a_service_says_is_made_safe(queue: QueueClient, stub: Stub) -> Non
 
 
 def test_verify_tells_an_outage(publisher: Publisher, stub: Stub) -> None:
+    stub.bus_is_there = False
     for reply in (error(500, "InternalFailure"), (200, b"<html>"), (200, b"[]")):
         stub.behaviour = lambda _, reply=reply: reply  # type: ignore[misc]
         with pytest.raises(DestinationError, match=publisher.destination):
