@@ -33,11 +33,12 @@ COUNT: Final = """
     SELECT count(*) FROM {table}
     WHERE dispatched_at < now() - make_interval(days => :days)
 """
+# An array is looked up by the primary key; IN would let the planner join with the whole table.
 PRUNE: Final = """
-    DELETE FROM {table} WHERE id IN (
+    DELETE FROM {table} WHERE id = ANY (ARRAY(
         SELECT id FROM {table}
         WHERE dispatched_at < now() - make_interval(days => :days)
-        ORDER BY dispatched_at LIMIT :rows)
+        ORDER BY dispatched_at LIMIT :rows))
 """
 
 
