@@ -45,7 +45,7 @@ def test_a_worker_that_died_between_commit_and_invoke_ends_in_a_frame(
 
     def swept() -> bool:
         healing.sweep()
-        return healing.job(matter)["run_status"] == "failed"
+        return str(healing.job(matter)["run_status"]) == "failed"
 
     until(swept)
     (run,) = healing.heal()

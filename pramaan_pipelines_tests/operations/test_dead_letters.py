@@ -40,7 +40,7 @@ main(["dead-letters", "--redrive", "passing"])
 def three_kinds(letters: Letters) -> dict[str | None, str]:
     """Let one letter of each refusal and one good one stand there; by reason."""
     world = letters.rail.world
-    kinds = {
+    kinds: dict[str | None, str] = {
         None: letters.good(),
         RefusalReason.MALFORMED: HOSTILE,
         RefusalReason.WRONG_ENVIRONMENT: letters.good(environment="prod"),
