@@ -7,7 +7,7 @@ Never: puts more of a message into run config than its validated pointers.
 
 from datetime import UTC, datetime, timedelta
 from time import monotonic
-from typing import Final
+from typing import Any, Final
 
 from dagster import (
     AssetObservation,
@@ -71,6 +71,25 @@ def hand_back_on_failure(context: HookContext) -> None:
     queue.hand_back(delivery["receipt_handle"], delay)
 
 
+def gates_from_coherence(visit: Any) -> list[Any]:
+    """Wire the gates that a message's run and a healing run share; returns every good end."""
+    granted, blocked, seen = ops.consent_gate(ops.coherence_gate(visit))
+    claimed, repeated, lost, blocked_late = ops.claim_gate(granted)
+    done, accepted, lost_late, withdrawn = ops.invoke_gate(claimed)
+    released = ops.release_gate(done)
+    return [
+        blocked,
+        seen,
+        repeated,
+        lost,
+        blocked_late,
+        accepted,
+        lost_late,
+        withdrawn,
+        released,
+    ]
+
+
 @job(
     description=(
         "One run per `matter.created` envelope; its ops are the gates, in contract order. A run "
@@ -88,23 +107,7 @@ def hand_back_on_failure(context: HookContext) -> None:
 def framer_trigger_job() -> None:
     """Wire the gates."""
     fresh, duplicate = ops.dedupe_gate(ops.environment_gate(ops.parse_gate()))
-    granted, blocked, seen = ops.consent_gate(ops.coherence_gate(fresh))
-    claimed, repeated, lost, blocked_late = ops.claim_gate(granted)
-    done, accepted, lost_late, withdrawn = ops.invoke_gate(claimed)
-    ops.acknowledge(
-        [
-            duplicate,
-            blocked,
-            seen,
-            repeated,
-            lost,
-            blocked_late,
-            accepted,
-            lost_late,
-            withdrawn,
-            ops.release_gate(done),
-        ]
-    )
+    ops.acknowledge([duplicate, *gates_from_coherence(fresh)])
 
 
 @sensor(

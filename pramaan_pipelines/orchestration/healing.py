@@ -24,6 +24,7 @@ from pramaan_pipelines.orchestration import names
 from pramaan_pipelines.orchestration.framer import (
     MAX_FRAMER_RUNS,
     UNFINISHED,
+    gates_from_coherence,
     unfinished_framer_runs,
 )
 
@@ -43,22 +44,7 @@ from pramaan_pipelines.orchestration.framer import (
 )
 def frame_healing_job() -> None:
     """Wire the gates from coherence on."""
-    granted, blocked, seen = ops.consent_gate(ops.coherence_gate(ops.owed_frame()))
-    claimed, repeated, lost, blocked_late = ops.claim_gate(granted)
-    done, accepted, lost_late, withdrawn = ops.invoke_gate(claimed)
-    ops.acknowledge(
-        [
-            blocked,
-            seen,
-            repeated,
-            lost,
-            blocked_late,
-            accepted,
-            lost_late,
-            withdrawn,
-            ops.release_gate(done),
-        ]
-    )
+    ops.acknowledge(gates_from_coherence(ops.owed_frame()))
 
 
 @sensor(

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -28,6 +27,7 @@ from pramaan_pipelines.orchestration import healing, resources
 from pramaan_pipelines.orchestration.framer import run_request
 from pramaan_pipelines.settings import Settings
 from pramaan_pipelines_tests.crash.child import BEFORE_IT_BEGINS, IN_THE_INVOKE, Runtime
+from pramaan_pipelines_tests.crash.matrix import BOUNDARIES, Boundary
 from pramaan_pipelines_tests.support.world import ENVIRONMENT, World, envelope
 
 LEASE_SECONDS = 2
@@ -35,36 +35,6 @@ VISIBILITY_SECONDS = 3
 LIMIT_SECONDS = 60.0
 
 
-@dataclass(frozen=True)
-class Boundary:
-    """Where the worker dies, and what may be there twice because of it.
-
-    Attributes:
-        at: after which op, or one of the two special places.
-        event_runs: agent runs that name the event: always one.
-        healed_runs: agent runs that healing added.
-        invokes: calls that the agent's runtime got, over all agent runs.
-    """
-
-    at: str
-    healed_runs: int
-    invokes: int
-
-
-BOUNDARIES = (
-    Boundary(BEFORE_IT_BEGINS, healed_runs=0, invokes=1),
-    Boundary("parse", healed_runs=0, invokes=1),
-    Boundary("environment", healed_runs=0, invokes=1),
-    Boundary("dedupe", healed_runs=0, invokes=1),
-    Boundary("coherence", healed_runs=0, invokes=1),
-    Boundary("consent", healed_runs=0, invokes=1),
-    # The claim and its run row are committed: the lease ends, the sweep fails both, healing builds.
-    Boundary("claim", healed_runs=1, invokes=1),
-    Boundary(IN_THE_INVOKE, healed_runs=1, invokes=2),
-    Boundary("invoke", healed_runs=1, invokes=2),
-    # Released: the frame stands, only the message is still there, and ends as a duplicate.
-    Boundary("release", healed_runs=0, invokes=1),
-)
 SAMPLE = {BEFORE_IT_BEGINS, "claim", IN_THE_INVOKE, "release"}
 
 

@@ -9,10 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from pramaan_pipelines_tests.crash.matrix import framer_section
 from pramaan_pipelines_tests.faults.matrix import relay_section
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "faults.md"
-SECTIONS: Final[dict[str, Callable[[], str]]] = {"relays": relay_section}
+SECTIONS: Final[dict[str, Callable[[], str]]] = {
+    "relays": relay_section,
+    "framer": framer_section,
+}
 
 
 def rendered(page: str) -> str:
