@@ -23,15 +23,14 @@ def test_claim_whose_connection_is_cut_leaves_nothing_and_can_be_made_again(worl
     claims = FrameJobClaims(world.database, lease_seconds=900)
     request = FrameRequest(world.firm_a, matter, uuid4())
 
-    with ThreadPoolExecutor(1) as pool:
+    with ThreadPoolExecutor(1) as pool, world.god.transaction():
         # The claim has its job row and waits for the run row's table: in its very middle.
-        with world.god.transaction():
-            world.god.execute("LOCK TABLE agents.agent_run IN SHARE MODE")
-            claiming = pool.submit(claims.claim, request, TraceContext())
-            until_blocked(world)
-            world.god.execute(CUT)
-            with pytest.raises(OperationalError):
-                claiming.result(timeout=30)
+        world.god.execute("LOCK TABLE agents.agent_run IN SHARE MODE")
+        claiming = pool.submit(claims.claim, request, TraceContext())
+        until_blocked(world)
+        world.god.execute(CUT)
+        with pytest.raises(OperationalError):
+            claiming.result(timeout=30)
     assert world.job(matter) is None
     assert world.runs(matter) == []
 
