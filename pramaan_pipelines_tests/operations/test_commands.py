@@ -22,6 +22,7 @@ from pramaan_pipelines_tests.support.aws import free_port
 from pramaan_pipelines_tests.support.world import World
 
 Capture = pytest.CaptureFixture[str]
+ANY_ID = "6a3f2d0e-8f0b-4b8e-9f57-0d1f3c1f2a11"
 
 
 @pytest.fixture
@@ -212,9 +213,9 @@ def status(rail: Rail, matter: UUID) -> tuple[str, int, bool]:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["complete", "--firm", "not-a-uuid", "--agent-run", str(uuid4())],
-        ["heartbeat", "--firm", str(uuid4())],
-        ["rebuild", "--matter", str(uuid4())],
+        ["complete", "--firm", "not-a-uuid", "--agent-run", ANY_ID],
+        ["heartbeat", "--firm", ANY_ID],
+        ["rebuild", "--matter", ANY_ID],
         ["redrive"],
         ["dead-letters", "--redrive", "some"],
         ["no-such-command"],
@@ -236,9 +237,9 @@ def test_a_command_that_is_not_understood_is_refused_before_anything_happens(
         ["redrive", DOCUMENT_INGEST.name],
         ["dead-letters"],
         ["prune"],
-        ["rebuild", "--firm", str(uuid4()), "--matter", str(uuid4())],
-        ["complete", "--firm", str(uuid4()), "--agent-run", str(uuid4())],
-        ["heartbeat", "--firm", str(uuid4()), "--agent-run", str(uuid4())],
+        ["rebuild", "--firm", ANY_ID, "--matter", ANY_ID],
+        ["complete", "--firm", ANY_ID, "--agent-run", ANY_ID],
+        ["heartbeat", "--firm", ANY_ID, "--agent-run", ANY_ID],
     ],
     ids=lambda arguments: str(arguments[0]),
 )
