@@ -368,9 +368,11 @@ def acknowledge(
     receipt = end.visit.receipt_handle
     with _at_gate(context, "acknowledge", consume_span):
         deleted = receipt is not None and framer_queue.delete(receipt)
-    context.instance.add_run_tags(
-        context.run_id, {names.TAG_OUTCOME: str(end.outcome), names.TAG_GATE: end.gate}
-    )
+    tags = {names.TAG_OUTCOME: str(end.outcome), names.TAG_GATE: end.gate}
+    if names.TAG_REASON in context.run.tags:
+        # A re-execution copies the tags of the run that failed; a tag cannot be taken off.
+        tags[names.TAG_REASON] = "mended"
+    context.instance.add_run_tags(context.run_id, tags)
     context.add_output_metadata(
         {"outcome": str(end.outcome), "gate": end.gate, "message_deleted": deleted}
     )

@@ -10,6 +10,7 @@ from dagster import DagsterEventType, DagsterInstance, RunRequest
 from pramaan_pipelines.errors import DestinationError
 from pramaan_pipelines.framer.claims import FrameJobClaims
 from pramaan_pipelines.messaging.consumer import QueueConsumer
+from pramaan_pipelines.orchestration import names
 from pramaan_pipelines.orchestration.framer import run_request
 from pramaan_pipelines.orchestration.pointers import POINTERS
 from pramaan_pipelines_tests.healing.bench import GATES as HEALING_GATES
@@ -79,6 +80,7 @@ def test_a_message_s_run_that_failed_at_any_op_is_re_executed_to_a_good_end(
     second = kept.from_failure(first)
     assert second.result.success
     assert second.outcome == STARTED
+    assert second.tags.get(names.TAG_REASON, "mended") == "mended", "no reason of the first run"
     assert second.ran == list(GATES[GATES.index(gate) :])
     (run,) = rail.world.runs(matter)
     assert run["status"] == "succeeded"
