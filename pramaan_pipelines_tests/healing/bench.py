@@ -204,10 +204,14 @@ class KeptRun:
         return found.run_config
 
     @property
-    def outcome(self) -> tuple[str | None, str | None]:
+    def tags(self) -> Mapping[str, str]:
         found = self.instance.get_run_by_id(self.result.run_id)
         assert found is not None
-        return found.tags.get(names.TAG_OUTCOME), found.tags.get(names.TAG_GATE)
+        return found.tags
+
+    @property
+    def outcome(self) -> tuple[str | None, str | None]:
+        return self.tags.get(names.TAG_OUTCOME), self.tags.get(names.TAG_GATE)
 
     @property
     def failed(self) -> list[str]:
