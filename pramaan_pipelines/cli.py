@@ -10,7 +10,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
-from dotenv import load_dotenv
+from dotenv import dotenv_values, load_dotenv
 from pydantic import SecretStr
 from sqlalchemy import text
 
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from pramaan_pipelines.store.database import Database
 
 FRAME_JOBS: Final = """
-    SELECT CASE WHEN rebuild_needed THEN run_status || ', owed' ELSE run_status END, count(*)
+    SELECT CASE WHEN rebuild_needed THEN run_status || ', owed'
+                WHEN run_status = 'idle' AND claimed_generation = 0 THEN 'blocked by consent'
+                ELSE run_status END, count(*)
     FROM ops.matter_frame_jobs GROUP BY 1 ORDER BY 1
 """
 ENV_FILE: Final = Path(".env")
@@ -74,7 +76,9 @@ def _parser() -> argparse.ArgumentParser:
     add("status", _status, "say what runs where, and what waits in each lane")
     add("migrate", _migrate, "migrate MIGRATION_DATABASE_URL to head, as the owner")
     provision = add("provision", _provision, "create or update the CloudFormation stack")
-    provision.add_argument("--visibility-timeout", type=int, default=1320, metavar="SECONDS")
+    provision.add_argument(
+        "--visibility-timeout", type=_within(60, 43_200), default=1320, metavar="SECONDS"
+    )
     add("seed", _seed, "write the sample data where it is absent")
     doctor = add("doctor", _doctor, "check everything that the code location needs")
     doctor.add_argument("--json", action="store_true", help="for machines")
@@ -87,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     letters = add("dead-letters", _dead_letters, "show the framer's dead letters, or redrive them")
     letters.add_argument("--redrive", choices=["passing", "all"], help="send these again")
     prune = add("prune", _prune, "delete rows dispatched long ago; counts them without --go")
-    prune.add_argument("--older-than-days", type=int, default=30)
+    prune.add_argument("--older-than-days", type=_within(1, 36_500), default=30)
     prune.add_argument("--go", action="store_true", help="do it")
     rebuild = add("rebuild", _rebuild, "build one matter's frame anew")
     rebuild.add_argument("--firm", type=UUID, required=True)
@@ -100,10 +104,19 @@ def _parser() -> argparse.ArgumentParser:
     heartbeat.add_argument("--firm", type=UUID, required=True)
     heartbeat.add_argument("--agent-run", type=UUID, required=True)
     dev = add("dev", _dev, "everything above and `dagster dev`, with a stream of sample data")
-    dev.add_argument("--port", type=int, help="of the UI; 3000, or a free one")
+    dev.add_argument("--port", type=_within(1, 65_535), help="of the UI; 3000, or a free one")
     demo = add("demo", _demo, "push a fixed set of events through and show what became of each")
     demo.add_argument("--json", action="store_true", help="print the result for machines")
     return parser
+
+
+def _load_env() -> None:
+    """Take .env over the environment, as Dagster does: the two must never mean two databases."""
+    for name, value in dotenv_values(ENV_FILE).items():
+        given = os.environ.get(name)
+        if given and value is not None and given != value:
+            sys.stderr.write(f"pramaan: .env overrides {name} of the environment, as in Dagster\n")
+    load_dotenv(ENV_FILE, override=True)
 
 
 def _state() -> Path:
@@ -131,11 +144,13 @@ def _down(options: argparse.Namespace) -> int:
 def _status(_: argparse.Namespace) -> int:
     from pramaan_pipelines.local.stack import status
 
-    load_dotenv(ENV_FILE)
+    _load_env()
     for row in status(_state(), os.environ):
         _say(f"{row.part:<10} {row.state:<14} {row.where}")
     if not os.environ.get("DATABASE_URL"):
+        _say(f"DATABASE_URL is not set here ({Path.cwd()}): what waits in the lanes is not known.")
         return 0
+    from pramaan_pipelines.messaging.consumer import QueueConsumer
     from pramaan_pipelines.outbox.backlog import backlog, unclaimed_events
     from pramaan_pipelines.outbox.lanes import LANES
 
@@ -148,15 +163,22 @@ def _status(_: argparse.Namespace) -> int:
             )
         for event_type, count in unclaimed_events(connection).items():
             _say(f"NO LANE DRAINS {event_type}: {count} pending rows")
-        for status, count in connection.execute(text(FRAME_JOBS)):
-            _say(f"frame jobs {status:<17} {count}")
+        for run_status, count in connection.execute(text(FRAME_JOBS)):
+            _say(f"frame jobs {run_status:<19} {count}")
+    if os.environ.get("FRAMER_EVENTS_QUEUE_URL"):
+        queue = QueueConsumer.from_settings(Settings.load())
+        depth, dead = queue.depth(), queue.dead_letter_depth()
+        _say(f"framer queue: visible {depth.visible}, in flight {depth.in_flight}")
+        _say(
+            f"dead letters: {dead.total}" + (" (see `pramaan dead-letters`)" if dead.total else "")
+        )
     return 0
 
 
 def _migrate(_: argparse.Namespace) -> int:
     from pramaan_pipelines.store import migrate
 
-    load_dotenv(ENV_FILE)
+    _load_env()
     url = SecretStr(Settings.load().require("migration_database_url"))
     migrate.upgrade(url)
     _say(f"The database is at revision {migrate.current(url)}.")
@@ -167,7 +189,7 @@ def _provision(options: argparse.Namespace) -> int:
     from pramaan_pipelines.local.envfile import write_env
     from pramaan_pipelines.messaging.provision import provision
 
-    load_dotenv(ENV_FILE)
+    _load_env()
     outputs = provision(Settings.load(), visibility_timeout_seconds=options.visibility_timeout)
     write_env(ENV_FILE, outputs)
     for name, value in outputs.items():
@@ -187,7 +209,7 @@ def _seed(_: argparse.Namespace) -> int:
 def _doctor(options: argparse.Namespace) -> int:
     from pramaan_pipelines.doctor import examine
 
-    load_dotenv(ENV_FILE)
+    _load_env()
     checks = examine()
     if options.json:
         _say(json.dumps([asdict(check) for check in checks], indent=2))
@@ -242,7 +264,7 @@ def _dead_letters(options: argparse.Namespace) -> int:
 def _prune(options: argparse.Namespace) -> int:
     from pramaan_pipelines.outbox.retention import prune_dispatched
 
-    load_dotenv(ENV_FILE)
+    _load_env()
     url = SecretStr(Settings.load().require("maintenance_database_url"))
     result = prune_dispatched(url, older_than_days=options.older_than_days, dry_run=not options.go)
     verb = "pruned" if options.go else "would be pruned; do it with --go"
@@ -258,7 +280,7 @@ def _rebuild(options: argparse.Namespace) -> int:
 
     with _database() as database:
         found = FrameHealing(database).request_rebuild(options.firm, options.matter)
-    told = "Owed; the healing sensor builds it."
+    told = "Owed: the healing sensor builds it, once the firm consents and a place is free."
     _say(told if found else "This firm has no such frame job, or the matter is gone.")
     return 0 if found else 1
 
@@ -293,12 +315,21 @@ def _told_of_lease(*, held: bool) -> int:
 def _database() -> Iterator["Database"]:
     from pramaan_pipelines.store.database import Database
 
-    load_dotenv(ENV_FILE)
+    _load_env()
     database = Database.connect(Settings.load().database_url)
     try:
         yield database
     finally:
         database.close()
+
+
+def _within(least: int, most: int) -> Callable[[str], int]:
+    def number(value: str) -> int:
+        if not value.isdigit() or not least <= int(value) <= most:
+            raise argparse.ArgumentTypeError(f"give a whole number from {least} to {most}")
+        return int(value)
+
+    return number
 
 
 def _time(value: str) -> datetime:

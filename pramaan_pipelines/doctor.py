@@ -18,12 +18,21 @@ from pramaan_pipelines.messaging.verification import QUEUE_SETTINGS, stack_probl
 from pramaan_pipelines.settings import HINT, REQUIRED, Settings, missing_settings
 from pramaan_pipelines.store import migrate
 from pramaan_pipelines.store.database import make_engine, transaction
+from pramaan_pipelines.store.roles import MAINTENANCE_ROLE
+
+PROVISIONED: Final = (*QUEUE_SETTINGS, "EVENT_BUS_NAME")
 
 ROLE: Final = text("""
     SELECT rolsuper OR rolbypassrls,
            EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
                    WHERE c.relowner = r.oid AND n.nspname IN ('ops', 'agents'))
     FROM pg_roles r WHERE rolname = current_user
+""")
+
+ABSENT: Final = text("""
+    SELECT name FROM unnest(ARRAY['ops.document_ingest_outbox', 'ops.domain_event_outbox',
+                                  'ops.matter_frame_jobs', 'agents.agent_run']) AS name
+    WHERE to_regclass(name) IS NULL
 """)
 
 UNSEALED: Final = text("""
@@ -49,21 +58,31 @@ class Check:
 def examine() -> list[Check]:
     """Run every check; one that cannot be made is red and says why."""
     missing = missing_settings(os.environ, REQUIRED)
-    if missing:
+    unprovisioned = [name for name in missing if name in PROVISIONED]
+    if set(missing) - set(unprovisioned):
         return [Check("settings", passed=False, told=f"not set: {', '.join(missing)}. {HINT}")]
     try:
         settings = Settings.load()
     except PramaanError as error:
         return [Check("settings", passed=False, told=str(error))]
-    checks = [Check("settings", passed=True, told="all set")]
+    told = f"not set: {', '.join(missing)}: `pramaan provision` writes them" if missing else ""
+    checks = [Check("settings", passed=not missing, told=told or "all set")]
+    reached = _check("database", _database, settings)
+    checks.append(reached)
     for name, examine_one in (
-        ("database", _database),
         ("migrations", _migrations),
         ("row level security", _sealed),
         ("role", _role),
-        ("queues and bus", _messaging),
     ):
-        checks.append(_check(name, examine_one, settings))
+        checks.append(
+            _check(name, examine_one, settings)
+            if reached.passed
+            else Check(name, passed=False, told="not checked: the database gives no connection")
+        )
+    if settings.maintenance_database_url is not None:
+        checks.append(_check("maintenance role", _maintenance, settings))
+    if not unprovisioned:
+        checks.append(_check("queues and bus", _messaging, settings))
     return checks
 
 
@@ -83,10 +102,21 @@ def _database(settings: Settings) -> Iterator[str]:
     yield from _rows(settings.database_url, "SELECT 1 WHERE false")
 
 
+def _maintenance(settings: Settings) -> Iterator[str]:
+    url = SecretStr(settings.require("maintenance_database_url"))
+    (role,) = _rows(url, "SELECT current_user")
+    if role != MAINTENANCE_ROLE:
+        yield f"MAINTENANCE_DATABASE_URL is of the role {role}: pruning needs {MAINTENANCE_ROLE}"
+
+
 def _migrations(settings: Settings) -> Iterator[str]:
     at, head = migrate.current(settings.database_url), migrate.head()
-    if at != head:
+    if at is not None and at > head:
+        yield f"the database is at {at}, newer than this code ({head}): deploy the newer code"
+    elif at != head:
         yield f"the database is at {at or 'no revision'}, this code needs {head}: `pramaan migrate`"
+    for table in _rows(settings.database_url, ABSENT.text):
+        yield f"{table} is not there, whatever the revision says: restore it, or migrate anew"
 
 
 def _sealed(settings: Settings) -> Iterator[str]:
@@ -111,7 +141,7 @@ def _messaging(settings: Settings) -> Iterator[str]:
     outputs = {name: settings.require(name.lower()) for name in QUEUE_SETTINGS}
     outputs["EVENT_BUS_NAME"] = settings.require("event_bus_name")
     for problem in stack_problems(settings, outputs):
-        yield f"{problem}: `pramaan provision`"
+        yield f"{problem}: `pramaan provision` (or `pramaan up`, where it is the embedded stack)"
 
 
 def _rows(url: SecretStr, query: str) -> list[str]:

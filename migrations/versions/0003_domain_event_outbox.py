@@ -19,7 +19,8 @@ def upgrade() -> None:
     ledger.check(
         "ops.domain_event_outbox",
         "domain_event_outbox_envelope_check",
-        "jsonb_typeof(envelope) = 'object'",
+        # Over 256 KiB it can never be sent, and is parked; over this a drain could not render it.
+        "jsonb_typeof(envelope) = 'object' AND octet_length(envelope::text) <= 1048576",
     )
 
 

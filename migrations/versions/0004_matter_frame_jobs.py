@@ -44,6 +44,8 @@ def upgrade() -> None:
             "CONSTRAINT matter_frame_jobs_firm_id_matter_id_key UNIQUE (firm_id, matter_id)",
             "CONSTRAINT matter_frame_jobs_run_status_check CHECK "
             "(run_status IN ('idle', 'queued', 'running', 'failed'))",
+            "CONSTRAINT matter_frame_jobs_claimed_at_check CHECK "
+            "(run_status <> 'running' OR claimed_at IS NOT NULL)",
         ),
     )
     ledger.index(

@@ -41,15 +41,15 @@ CLAIM: Final = text("""
     VALUES (:firm_id, :matter_id, 'running', 1, 1, now())
     ON CONFLICT (firm_id, matter_id) DO UPDATE SET
         run_status = 'running',
-        requested_generation = job.requested_generation + 1,
-        claimed_generation = job.requested_generation + 1,
+        requested_generation = greatest(job.requested_generation, job.claimed_generation) + 1,
+        claimed_generation = greatest(job.requested_generation, job.claimed_generation) + 1,
         claimed_at = now(),
         rebuild_needed = false,
         pending_event_id = NULL,
         failed_tries = 0,
         updated_at = now()
     WHERE job.run_status <> 'running'
-       OR job.claimed_at < now() - make_interval(secs => :lease)
+       OR coalesce(job.claimed_at, '-infinity') < now() - make_interval(secs => :lease)
     RETURNING claimed_generation
 """)
 
@@ -64,8 +64,8 @@ CLAIM_HEALING: Final = text("""
     )
     UPDATE ops.matter_frame_jobs AS job SET
         run_status = 'running',
-        requested_generation = job.requested_generation + 1,
-        claimed_generation = job.requested_generation + 1,
+        requested_generation = greatest(job.requested_generation, job.claimed_generation) + 1,
+        claimed_generation = greatest(job.requested_generation, job.claimed_generation) + 1,
         claimed_at = now(),
         rebuild_needed = false,
         pending_event_id = NULL,

@@ -19,7 +19,8 @@ TABLE_PRESENT: Final = text("SELECT to_regclass('ops.matter_frame_jobs') IS NOT 
 # Reads matter_frame_jobs_running_idx (claimed_at) WHERE run_status = 'running'.
 STALE: Final = text("""
     SELECT firm_id, matter_id, claimed_generation FROM ops.matter_frame_jobs
-    WHERE run_status = 'running' AND claimed_at < now() - make_interval(secs => :lease)
+    WHERE run_status = 'running'
+      AND coalesce(claimed_at, '-infinity') < now() - make_interval(secs => :lease)
     ORDER BY claimed_at
     LIMIT :limit
 """)
@@ -30,7 +31,7 @@ FAIL_JOB: Final = text("""
         run_status = 'failed', failed_tries = failed_tries + 1, updated_at = now()
     WHERE firm_id = :firm_id AND matter_id = :matter_id
       AND claimed_generation = :generation AND run_status = 'running'
-      AND claimed_at < now() - make_interval(secs => :lease)
+      AND coalesce(claimed_at, '-infinity') < now() - make_interval(secs => :lease)
       AND id = (SELECT id FROM ops.matter_frame_jobs
                 WHERE firm_id = :firm_id AND matter_id = :matter_id
                 FOR UPDATE SKIP LOCKED)

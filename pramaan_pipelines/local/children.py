@@ -6,6 +6,7 @@ Never: leaves one running.
 """
 
 import contextlib
+import ctypes
 import os
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import IO, Final
 
 STOP_SECONDS: Final = 20.0
+PR_SET_PDEATHSIG: Final = 1
 
 
 @contextmanager
@@ -42,6 +44,7 @@ def dagster(
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=subprocess.STDOUT if output else None,
+        preexec_fn=_end_with_parent,  # noqa: PLW1509 - one call of the C library, no lock
         # Popen from a terminal's foreground: without a session of its own the child would get the
         # terminal's SIGINT and ours.
         start_new_session=True,
@@ -50,6 +53,15 @@ def dagster(
         yield child
     finally:
         end(child)
+
+
+def _end_with_parent() -> None:
+    """Ask the kernel for a SIGINT when our parent dies, however it dies; Linux only.
+
+    https://man7.org/linux/man-pages/man2/PR_SET_PDEATHSIG.2const.html
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGINT)
 
 
 def end(child: "subprocess.Popen[bytes]") -> None:

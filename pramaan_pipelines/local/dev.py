@@ -5,12 +5,13 @@ Never: touches a database or an account that it did not start, beyond reading an
 service does.
 """
 
+import fcntl
 import os
 import signal
 import socket
 import sys
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import Event, Thread
 from time import monotonic
@@ -21,9 +22,10 @@ from urllib.request import urlopen
 
 from pramaan_pipelines.local.children import dagster
 from pramaan_pipelines.local.embedded import make_ready
+from pramaan_pipelines.local.errors import LocalStackError
 from pramaan_pipelines.local.home import dagster_home
 from pramaan_pipelines.local.seed import seed
-from pramaan_pipelines.local.stack import down
+from pramaan_pipelines.local.stack import POSTGRES, down
 from pramaan_pipelines.local.stream import PAUSE_SECONDS, stream
 from pramaan_pipelines.settings import Settings
 from pramaan_pipelines.store.database import Database
@@ -55,17 +57,24 @@ def dev(
     """
     stop = _stop_on_signals()
     with ExitStack() as ending:
-        _say("Starting Postgres and the AWS stand-in, migrating, provisioning, seeding ...")
+        ending.enter_context(_only_one(state))
+        home = dagster_home(state)
+        _in_the_checkout(home.workspace.parent)
+        ui = _port(port)
+        _say("Starting what is not given of Postgres and AWS, and bringing it up to date ...")
         ready = make_ready(state, env_file, environ)
         if ready.stack.started:
             ending.callback(down, state)
         settings = Settings.load()
         database = Database.connect(settings.database_url)
         ending.callback(database.close)
-        seed(database, settings.pramaan_environment)
+        ours = POSTGRES in ready.stack.embedded
+        if ours:
+            seed(database, settings.pramaan_environment)
+        else:
+            _say("DATABASE_URL is given: no sample data is written to it, and none will flow.")
 
-        home, log = dagster_home(state), state / "dagster.log"
-        ui = port or _free_port()
+        log = state / "dagster.log"
         child = ending.enter_context(
             dagster(
                 *("dev", "-w", str(home.workspace), "-h", "127.0.0.1", "-p", str(ui)),
@@ -85,9 +94,10 @@ def dev(
                 args=(database, telemetry.tracer, settings.pramaan_environment, stop),
                 kwargs={"pause_seconds": pause_seconds},
             )
-            feeder.start()
-            ending.callback(feeder.join)
-            ending.callback(stop.set)
+            if ours:
+                feeder.start()
+                ending.callback(feeder.join)
+                ending.callback(stop.set)
         while not stop.wait(0.5):
             if child.poll() is not None:
                 _say(f"Dagster ended by itself; the end of {log} says why.")
@@ -107,17 +117,43 @@ def _stop_on_signals() -> Event:
     return stop
 
 
-def _free_port() -> int:
-    for wanted in (DEFAULT_PORT, 0):
+@contextmanager
+def _only_one(state: Path) -> Iterator[None]:
+    """Hold the state folder: two daemons on one instance would do everything twice."""
+    state.mkdir(parents=True, exist_ok=True)
+    with (state / "dev.lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise LocalStackError(
+                f"`pramaan dev` is running on {state} already. End that one (Ctrl-C) first, or "
+                "give this one a folder of its own by PRAMAAN_STATE_DIR."
+            ) from None
+        yield
+
+
+def _in_the_checkout(checkout: Path) -> None:
+    # Dagster reads the .env of the folder that it runs in: it must be the one written here.
+    if Path.cwd() != checkout:
+        raise LocalStackError(f"run `pramaan dev` in the checkout: cd {checkout}")
+
+
+def _port(wanted: int | None) -> int:
+    """Return a port that is free now: `wanted`, else 3000, else any.
+
+    Raises:
+        LocalStackError: `wanted` is taken.
+    """
+    for number in (wanted,) if wanted else (DEFAULT_PORT, 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
-                probe.bind(("127.0.0.1", wanted))
+                probe.bind(("127.0.0.1", number))
             except OSError:
                 continue
             port: int = probe.getsockname()[1]
             return port
-    raise OSError("no free port on 127.0.0.1")
+    raise LocalStackError(f"port {wanted} of 127.0.0.1 is taken; give another by --port")
 
 
 def _answers(url: str, child: "Popen[bytes]", stop: Event) -> bool:

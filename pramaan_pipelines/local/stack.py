@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 from pramaan_pipelines.local.aws import EmbeddedAws
 from pramaan_pipelines.local.envfile import EnvFile, read_env, write_env
@@ -24,6 +23,12 @@ POSTGRES = "postgres"
 AWS = "aws"
 DATABASE_KEYS = ("DATABASE_URL", "MIGRATION_DATABASE_URL", "MAINTENANCE_DATABASE_URL")
 AWS_KEYS = ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+PROVISIONED_KEYS = (
+    "DOCUMENT_INGESTION_QUEUE_URL",
+    "DOCUMENT_REGISTRATION_QUEUE_URL",
+    "FRAMER_EVENTS_QUEUE_URL",
+    "EVENT_BUS_NAME",
+)
 # Written unless the user chose something else.
 DEFAULTS = {
     "PRAMAAN_ENVIRONMENT": "local",
@@ -100,6 +105,8 @@ def up(state: Path, env_file: Path | None, environ: Mapping[str, str]) -> Stack:
     if env_file:
         # Our keys of a part that is given now must go: they would mix two databases.
         absent = [key for key in (*DATABASE_KEYS, *AWS_KEYS) if key not in ours]
+        if AWS not in wanted:
+            absent += PROVISIONED_KEYS
         unset = {k: v for k, v in defaults.items() if not file.own.get(k)}
         write_env(env_file, {**unset, **ours}, forget=absent)
     return _stack(state, {**given, **defaults, **ours}, frozenset(wanted), started)
@@ -128,8 +135,8 @@ def status(state: Path, environ: Mapping[str, str] | None = None) -> list[Row]:
     for part, server in _servers(state).items():
         url = (environ or {}).get(keys[part])
         if url and _is_given(server, url):
-            address = urlsplit(url)
-            rows.append(Row(part, "given", f"{address.hostname or ''}{address.path}"))
+            # No part of it is shown: of a URL that is not well formed each may be the password.
+            rows.append(Row(part, "given", keys[part]))
         elif server.port is None:
             rows.append(Row(part, "absent", str(server.root)))
         else:

@@ -8,7 +8,7 @@ Never: makes or changes a body. The trace travels inside it, for EventBridge del
 Source: https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_PutEvents.html
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, Self
 
 from botocore.exceptions import ClientError
@@ -23,6 +23,7 @@ from pramaan_pipelines.messaging.clients import SENDING_THREADS, client
 from pramaan_pipelines.messaging.faults import CALL_ERRORS, describe, entry_fault, error_codes
 from pramaan_pipelines.messaging.publisher import OutboundMessage, SendResult, SendStatus
 from pramaan_pipelines.messaging.sending import NOT_NAMED, BatchPublisher
+from pramaan_pipelines.messaging.verification import route_problems
 from pramaan_pipelines.settings import Settings
 
 if TYPE_CHECKING:
@@ -40,7 +41,12 @@ class EventBusPublisher(BatchPublisher["PutEventsResponseTypeDef"]):
     limits = EVENTBRIDGE_LIMITS
 
     def __init__(
-        self, client: "EventBridgeClient", bus_name: str, *, threads: int = SENDING_THREADS
+        self,
+        client: "EventBridgeClient",
+        bus_name: str,
+        *,
+        threads: int = SENDING_THREADS,
+        route_problems: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         """Put events on the bus `bus_name`.
 
@@ -48,8 +54,10 @@ class EventBusPublisher(BatchPublisher["PutEventsResponseTypeDef"]):
             client: from `clients.client`; shared between the threads.
             bus_name: the bus's name or ARN.
             threads: calls under way at once.
+            route_problems: tells what keeps events from getting from the bus to their queue.
         """
         super().__init__(threads=threads)
+        self._route_problems = route_problems
         self._client = client
         self._bus_name = bus_name
 
@@ -60,7 +68,11 @@ class EventBusPublisher(BatchPublisher["PutEventsResponseTypeDef"]):
         Raises:
             SettingsError: EVENT_BUS_NAME is not set.
         """
-        return cls(client("events", settings), settings.require("event_bus_name"))
+        return cls(
+            client("events", settings),
+            settings.require("event_bus_name"),
+            route_problems=lambda: route_problems(settings),
+        )
 
     @property
     def destination(self) -> str:
@@ -68,10 +80,12 @@ class EventBusPublisher(BatchPublisher["PutEventsResponseTypeDef"]):
         return self._bus_name.rsplit("/", 1)[-1]
 
     def verify(self) -> None:
-        """Check that the bus exists. PutEvents does not: it answers success for any name.
+        """Check that the bus exists, and that its rule takes the events to their queue.
+
+        PutEvents does not: it answers success for any bus, and for an event that no rule takes.
 
         Raises:
-            DestinationError: it is missing or cannot be reached.
+            DestinationError: the bus is missing or cannot be reached, or leads nowhere.
         """
         try:
             # An answer without an ARN comes from something that is not EventBridge.
@@ -81,6 +95,13 @@ class EventBusPublisher(BatchPublisher["PutEventsResponseTypeDef"]):
                 f"Bus {self.destination}: {describe(error)}. Check EVENT_BUS_NAME, the region and "
                 "the credentials in the environment, and that its stack is provisioned."
             ) from error
+
+        problems = self._route_problems()
+        if problems:
+            raise DestinationError(
+                f"Bus {self.destination} leads nowhere, and what is put on it would be lost: "
+                f"{'; '.join(problems)}. Provision its stack again, or enable the rule."
+            )
 
     def send(self, messages: Sequence[OutboundMessage], *, deadline: float) -> list[SendResult]:
         """Send all `messages`, then look once more that the bus is there.

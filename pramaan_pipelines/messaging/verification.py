@@ -96,6 +96,20 @@ def stack_problems(
     )
 
 
+def route_problems(settings: Settings) -> list[str]:
+    """Return what keeps matter.created from getting from the bus to the framer queue.
+
+    EventBridge answers success for an event that no rule takes, and the event is gone.
+    """
+    return _bus_problems(
+        client("sqs", settings),
+        client("events", settings),
+        settings.require("event_bus_name"),
+        rule_name(settings.pramaan_environment),
+        settings.require("framer_events_queue_url"),
+    )
+
+
 def _queue_problems(sqs: "SQSClient", url: str, visibility: int | None) -> list[str]:
     name = url.rsplit("/", 1)[-1]
     try:

@@ -30,7 +30,6 @@ from pydantic import Field
 
 from pramaan_pipelines.contracts.invoke import InvokeAnswer, InvokePayload
 from pramaan_pipelines.contracts.outcomes import EnvelopeRefusedError, Outcome, SkipReason
-from pramaan_pipelines.contracts.text import safe_text
 from pramaan_pipelines.framer import gates
 from pramaan_pipelines.framer.agent import AgentInvoker
 from pramaan_pipelines.framer.claims import Fence, FrameJobClaims
@@ -39,7 +38,7 @@ from pramaan_pipelines.orchestration import names
 from pramaan_pipelines.orchestration.pointers import Claimed, Ended, Parsed, Visit
 from pramaan_pipelines.orchestration.road import AGENT_RUNS, FRAME_JOBS
 from pramaan_pipelines.settings import Settings
-from pramaan_pipelines.store.database import Database
+from pramaan_pipelines.store.database import Database, told_of
 from pramaan_pipelines.telemetry.propagation import stamp_current_trace
 from pramaan_pipelines.telemetry.spans import mark_failed
 
@@ -108,7 +107,7 @@ def _fail(context: OpExecutionContext, gate: str, span: Span, error: Exception) 
             "it on the dead-letter queue; a frame that is owed is taken up again by the healing "
             "sensor"
         )
-    told = safe_text(error).rstrip(".")
+    told = told_of(error).rstrip(".")
     raise Failure(f"failed at {gate}: {kind}: {told}. {then}.", metadata={"reason": kind}) from None
 
 

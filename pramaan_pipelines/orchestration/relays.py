@@ -44,7 +44,7 @@ from pramaan_pipelines.outbox.relay import (
     run_relay,
 )
 from pramaan_pipelines.settings import Settings
-from pramaan_pipelines.store.database import Database
+from pramaan_pipelines.store.database import Database, told_of
 from pramaan_pipelines.telemetry.provider import Telemetry
 
 MAX_RUNTIME_SECONDS: Final = 300
@@ -87,14 +87,21 @@ def relay_job(lane: Lane) -> JobDefinition:
             publisher.verify()
         except DestinationError as error:
             raise Failure(f"{lane.name}: nothing was sent. {error}") from None
-        run = run_relay(
-            lane,
-            database=database,
-            publisher=publisher,
-            telemetry=telemetry,
-            limits=DrainLimits(rows=config.batch_rows),
-            budget_seconds=config.budget_seconds,
-        )
+        try:
+            run = run_relay(
+                lane,
+                database=database,
+                publisher=publisher,
+                telemetry=telemetry,
+                limits=DrainLimits(rows=config.batch_rows),
+                budget_seconds=config.budget_seconds,
+            )
+        except Exception as error:  # noqa: BLE001 - whatever it was, the run must say what it means
+            raise Failure(
+                f"{lane.name}: {type(error).__name__}: {told_of(error)}. The batch under way was "
+                "rolled back and its rows are pending; the next run sends them, some perhaps for "
+                "the second time, with the same event_id.",
+            ) from None
         yield from _tell(context, lane, publisher.destination, run, database)
         yield Output(None)
 
@@ -160,8 +167,9 @@ def _tell(
     )
     if run.stopped_reason is StoppedReason.OUTAGE:
         raise Failure(
-            f"{lane.name}: {destination} is out ({run.outage}). The rows stay pending and the next "
-            "run tries again; look at the destination and at this service's credentials.",
+            f"{lane.name}: {destination} is out, or was for some calls ({run.outage}). What was "
+            "not sent stays pending and the next run tries again; look at the destination and at "
+            "this service's credentials.",
             metadata=metadata,
         )
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from sqlalchemy import Connection, text
 
+from pramaan_pipelines.contracts.text import safe_text
 from pramaan_pipelines.outbox.lanes import LANES, OUTBOXES, Lane
 
 # One index probe: is anything due now?
@@ -30,11 +31,16 @@ BACKLOG: Final = """
         (dispatched_at IS NULL AND parked_at IS NULL) OR parked_at IS NOT NULL)
 """
 
+# A type is a stranger's text: a piece of it, and of the first rows only, is enough to know it by.
 UNCLAIMED: Final = """
-    SELECT event_type, count(*) FROM {table}
-    WHERE dispatched_at IS NULL AND parked_at IS NULL AND event_type <> ALL(:known)
-    GROUP BY event_type ORDER BY event_type
+    SELECT left(event_type, 60) AS kind, count(*) FROM (
+        SELECT event_type FROM {table}
+        WHERE dispatched_at IS NULL AND parked_at IS NULL AND event_type <> ALL(:known)
+        LIMIT 10000
+    ) AS pending
+    GROUP BY kind ORDER BY count(*) DESC, kind LIMIT 6
 """
+MAX_KINDS: Final = 5
 
 
 @dataclass(frozen=True)
@@ -69,11 +75,16 @@ def backlog(connection: Connection, lane: Lane) -> Backlog:
 
 
 def unclaimed_events(connection: Connection) -> dict[str, int]:
-    """Return the pending rows whose event_type no lane drains: type and count."""
+    """Return pending rows whose event_type no lane drains: a few types, safe to show, and counts.
+
+    Counts stop at 10,000 rows of an outbox; of many types the most frequent are named.
+    """
     found: dict[str, int] = {}
     for outbox in OUTBOXES:
         known = [str(lane.event_type) for lane in LANES if lane.outbox is outbox]
         rows = connection.execute(text(UNCLAIMED.format(table=outbox.table)), {"known": known})
-        for event_type, count in rows:
-            found[f"{outbox.table}: {event_type}"] = count
+        for number, (event_type, count) in enumerate(rows):
+            named = number < MAX_KINDS
+            told = safe_text(event_type, 60) if named else "and more types"
+            found[f"{outbox.table}: {told}"] = count
     return found

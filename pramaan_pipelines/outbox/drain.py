@@ -18,6 +18,8 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
+from pramaan_pipelines.contracts.outcomes import EnvelopeRefusedError
+from pramaan_pipelines.contracts.text import safe_text
 from pramaan_pipelines.contracts.trace import TraceContext
 from pramaan_pipelines.messaging.publisher import (
     OutboundMessage,
@@ -43,10 +45,11 @@ MAX_MESSAGE_BYTES: Final = 256 * 1024
 # and its lock goes with the commit. A body over the limit is not fetched at all, only its size.
 SELECT_PENDING: Final = """
     WITH due AS MATERIALIZED (
-        SELECT id, event_id, traceparent, tracestate, {body} AS body
+        SELECT id, event_id, firm_id, traceparent, tracestate, {body} AS body
         FROM {table}
         WHERE dispatched_at IS NULL AND parked_at IS NULL
           AND event_type = :event_type AND next_attempt_at <= now()
+          AND (CAST(:only AS bigint) IS NULL OR id = :only)
         ORDER BY id
         LIMIT :max_rows
         FOR UPDATE SKIP LOCKED
@@ -55,7 +58,7 @@ SELECT_PENDING: Final = """
                sum(least(octet_length(body), :max_message)) OVER (ORDER BY id) AS running
         FROM due
     )
-    SELECT id, event_id, traceparent, tracestate, bytes,
+    SELECT id, event_id, firm_id, traceparent, tracestate, bytes,
            CASE WHEN bytes <= :max_message THEN body END AS body
     FROM sized WHERE running <= :max_bytes ORDER BY id
 """
@@ -172,6 +175,7 @@ def relay_pending_domain_events(
 class _Row(NamedTuple):
     id: int
     event_id: UUID
+    firm_id: UUID
     traceparent: str | None
     tracestate: str | None
     bytes: int
@@ -182,20 +186,21 @@ class _Row(NamedTuple):
         return TraceContext(self.traceparent, self.tracestate)
 
 
-def _relay_pending_outbox_events(
+def _relay_pending_outbox_events(  # noqa: PLR0913, PLR0917
     database: Database,
     publisher: Publisher,
     telemetry: Telemetry,
     limits: DrainLimits,
     lane: Lane,
+    only: int | None = None,
 ) -> DrainResult:
-    """Drain one batch of `lane`: the body that every relay shares."""
+    """Drain one batch of `lane`, or the one row `only`: the body that every relay shares."""
     with (
         telemetry.timed(lane.metric),
         manual_span(telemetry.tracer, lane.span) as span,
         database.staff() as connection,
     ):
-        rows = _select(connection, lane, limits)
+        rows = _select(connection, lane, limits, only)
         for row in rows:
             if link := link_from_trace_context(row.trace):
                 span.add_link(link.context, link.attributes)
@@ -208,12 +213,15 @@ def _relay_pending_outbox_events(
         return result
 
 
-def _select(connection: Connection, lane: Lane, limits: DrainLimits) -> list[_Row]:
+def _select(
+    connection: Connection, lane: Lane, limits: DrainLimits, only: int | None
+) -> list[_Row]:
     query = SELECT_PENDING.format(table=lane.outbox.table, body=lane.outbox.body)
     found = connection.execute(
         text(query),
         {
             "event_type": lane.event_type,
+            "only": only,
             "max_rows": limits.rows,
             "max_bytes": limits.bytes,
             "max_message": MAX_MESSAGE_BYTES,
@@ -225,17 +233,39 @@ def _select(connection: Connection, lane: Lane, limits: DrainLimits) -> list[_Ro
 def _send(
     publisher: Publisher, lane: Lane, limits: DrainLimits, rows: Sequence[_Row]
 ) -> list[SendResult]:
-    """Return the answer for each row, in order; what is too large is never sent."""
+    """Return the answer for each row, in order; what must not be sent is answered here."""
+    problems = [_problem(lane, row) for row in rows]
     messages = [
-        OutboundMessage(str(row.event_id), lane.event_type, row.body, row.trace)
-        for row in rows
-        if row.body is not None
+        OutboundMessage(str(row.event_id), lane.event_type, row.body or "", row.trace)
+        for row, problem in zip(rows, problems, strict=True)
+        if problem is None
     ]
     answers = iter(
         publisher.send(messages, deadline=monotonic() + limits.send_seconds) if messages else ()
     )
-    too_large = SendResult(SendStatus.IMPOSSIBLE, "body over 256 KiB")
-    return [too_large if row.body is None else next(answers) for row in rows]
+    return [
+        next(answers) if problem is None else SendResult(SendStatus.IMPOSSIBLE, problem)
+        for problem in problems
+    ]
+
+
+def _problem(lane: Lane, row: _Row) -> str | None:
+    """Return why a row must never be sent; None where it may be.
+
+    An envelope that names another firm or event than its row would act under that name: row level
+    security has looked at the row's columns only.
+    """
+    if row.body is None:
+        return "body over 256 KiB"
+    if lane.parse is None:
+        return None
+    try:
+        envelope = lane.parse(row.body)
+    except EnvelopeRefusedError as refused:
+        return safe_text(f"no envelope of this event, at: {', '.join(refused.places)}")
+    if (envelope.event_id, envelope.firm_id) != (row.event_id, row.firm_id):
+        return "the envelope names another event or firm than its row"
+    return None
 
 
 def _mark(

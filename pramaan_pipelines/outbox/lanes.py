@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from pramaan_pipelines.contracts.envelopes import MatterCreated, parse_matter_created
 from pramaan_pipelines.contracts.event_types import EventType
 from pramaan_pipelines.messaging.eventbridge import EventBusPublisher
 from pramaan_pipelines.messaging.publisher import Publisher
@@ -55,6 +56,7 @@ class Lane:
         publisher: makes the client of its destination.
         span: the registered span of one drain.
         metric: the duration histogram of one drain.
+        parse: validates a body that the producer wrote; None where the body is made of the row.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Lane:
     publisher: Callable[[Settings], Publisher]
     span: SpanName
     metric: DurationMetric
+    parse: Callable[[str], MatterCreated] | None = None
 
 
 DOCUMENT_INGEST: Final = Lane(
@@ -92,6 +95,7 @@ DOMAIN_EVENT: Final = Lane(
     EventBusPublisher.from_settings,
     SpanName.DOMAIN_EVENT_RELAY,
     DurationMetric.DOMAIN_EVENT_RELAY,
+    parse_matter_created,
 )
 
 LANES: Final = (DOCUMENT_INGEST, DOCUMENT_REGISTRATION, DOMAIN_EVENT)

@@ -10,12 +10,14 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy import Connection, TextClause, text
+from sqlalchemy import TextClause, text
 
 from pramaan_pipelines.outbox.lanes import Lane
 from pramaan_pipelines.store.database import Database
 
 MAX_SHOWN: Final = 50
+BATCH_ROWS: Final = 10_000
+"""Rows of one transaction, well within the time that a statement may take."""
 
 # All three read {table}_parked_idx (event_type, id) WHERE parked_at IS NOT NULL.
 SELECTED: Final = """
@@ -31,7 +33,8 @@ SHOW: Final = """
 REDRIVE: Final = """
     UPDATE {table} SET
         parked_at = NULL, parked_reason = NULL, attempts = 0, next_attempt_at = clock_timestamp()
-    WHERE {selected}
+    WHERE id = ANY (ARRAY(
+        SELECT id FROM {table} WHERE {selected} ORDER BY id LIMIT :rows FOR UPDATE SKIP LOCKED))
 """
 
 
@@ -88,12 +91,15 @@ def redrive_parked(
     with database.staff() as connection:
         selected = connection.scalar(*_query(COUNT, lane, selection)) or 0
         rows = connection.execute(*_query(SHOW, lane, selection, limit=MAX_SHOWN)).all()
-        redriven = 0 if dry_run else _redrive(connection, lane, selection)
+    redriven = 0
+    if not dry_run:
+        # As many batches as were counted: a row that a relay parks again meanwhile is not chased.
+        for _ in range(selected // BATCH_ROWS + 1):
+            with database.staff() as connection:
+                redriven += connection.execute(
+                    *_query(REDRIVE, lane, selection, rows=BATCH_ROWS)
+                ).rowcount
     return RedriveResult(selected, redriven, tuple(ParkedRow(*row) for row in rows))
-
-
-def _redrive(connection: Connection, lane: Lane, selection: ParkedSelection) -> int:
-    return connection.execute(*_query(REDRIVE, lane, selection)).rowcount
 
 
 def _query(

@@ -15,9 +15,9 @@ from pramaan_pipelines.outbox.drain import (
     DrainLimits,
     DrainResult,
     Failure,
-    _relay_pending_outbox_events,
 )
 from pramaan_pipelines.outbox.lanes import Lane
+from pramaan_pipelines.outbox.salvage import drain_batch
 from pramaan_pipelines.store.database import Database
 from pramaan_pipelines.telemetry.provider import Telemetry
 
@@ -84,7 +84,7 @@ def run_relay(  # noqa: PLR0913
     """
     run, started = RelayRun(), monotonic()
     while True:
-        drain = _relay_pending_outbox_events(database, publisher, telemetry, limits, lane)
+        drain = drain_batch(database, publisher, telemetry, limits, lane)
         run.add(drain)
         run.seconds = monotonic() - started
         # Rows that met an outage pause. Where others of the batch got through, the lane behind them

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from pydantic import SecretStr
 from sqlalchemy import Connection, Engine, create_engine, make_url, text
-from sqlalchemy.exc import ArgumentError, OperationalError
+from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 
 from pramaan_pipelines.contracts.text import safe_text
 from pramaan_pipelines.errors import DatabaseUnavailableError, ScopeError, SettingsError
@@ -43,7 +43,7 @@ class Database:
         self._engine = engine
 
     @classmethod
-    def connect(cls, url: SecretStr, *, pool_size: int = 2) -> Self:
+    def connect(cls, url: SecretStr | str, *, pool_size: int = 2) -> Self:
         """Return a database for `url`; no connection is opened yet.
 
         Args:
@@ -53,7 +53,8 @@ class Database:
         Raises:
             SettingsError: `url` is not a Postgres URL.
         """
-        return cls(make_engine(url, pool_size=pool_size))
+        secret = SecretStr(url) if isinstance(url, str) else url
+        return cls(make_engine(secret, pool_size=pool_size))
 
     @contextmanager
     def firm(
@@ -113,6 +114,22 @@ def transaction(engine: Engine) -> Iterator[Connection]:
         ) from None
     with connection, connection.begin():
         yield connection
+
+
+def told_of(error: BaseException) -> str:
+    """Return what an error says, safe to show: of a database error Postgres's own sentence.
+
+    SQLAlchemy's text would hold the whole statement.
+    """
+    original = error.orig if isinstance(error, DBAPIError) else None
+    message = getattr(getattr(original, "diag", None), "message_primary", None)
+    return safe_text(message or original or error)
+
+
+def sqlstate(error: DBAPIError) -> str | None:
+    """Return the five characters by which Postgres names an error; None where it gave none."""
+    state = getattr(error.orig, "sqlstate", None)
+    return None if state is None else str(state)
 
 
 def enter_firm(

@@ -234,6 +234,16 @@ class Ledger:
         Raises:
             SchemaError: the role exists and could see past row level security.
         """
+        if self.exists(
+            "SELECT 1 FROM pg_roles WHERE rolname = current_user AND NOT rolcreaterole "
+            "AND NOT rolsuper AND NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = :name)",
+            name=name,
+        ):
+            raise SchemaError(
+                f"role {name} is absent and the migrating role may not create roles: "
+                f"CREATE ROLE {name} LOGIN NOSUPERUSER NOBYPASSRLS as an administrator, or give "
+                "the migrating role CREATEROLE, then migrate again"
+            )
         # Two databases of one server may migrate at once; the loser finds the role made.
         self.run(
             f"""

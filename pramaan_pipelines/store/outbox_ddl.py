@@ -57,6 +57,7 @@ def make_outbox(ledger: Ledger, name: str, own: Mapping[str, str]) -> None:
             "traceparent ~ '^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$'",
         )
         ledger.check(table, f"{name}_tracestate_check", "length(tracestate) <= 512")
+        ledger.check(table, f"{name}_event_type_check", "length(event_type) <= 100")
     ledger.check(table, f"{name}_parked_check", "parked_at IS NULL OR dispatched_at IS NULL")
     ledger.index(
         "ops",

@@ -154,7 +154,7 @@ def test_a_refused_message_is_handed_back_at_once() -> None:
 
 def test_a_failed_message_waits_longer_each_time_up_to_a_bound() -> None:
     waits = [redelivery_delay(receive_count=n, refused=False) for n in range(1, 8)]
-    assert waits == [10, 30, 90, 270, 600, 600, 600]
+    assert waits == [10, 60, 360, 600, 600, 600, 600]
     # Whatever the queue says: never negative, and never more than SQS allows (12 hours).
     assert redelivery_delay(receive_count=0, refused=False) == 10
     assert redelivery_delay(receive_count=10_000, refused=False) == 600

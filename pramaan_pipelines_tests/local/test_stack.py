@@ -63,8 +63,8 @@ def test_what_is_given_is_not_started(state: Path) -> None:
     assert "secret" not in env.read_text()
     assert not state.exists()
     assert status(state, GIVEN) == [
-        Row("postgres", "given", "db.example/prod"),
-        Row("aws", "given", "a"),
+        Row("postgres", "given", "DATABASE_URL"),
+        Row("aws", "given", "AWS_ENDPOINT_URL"),
     ]
     assert [row.state for row in status(state)] == ["absent", "absent"]
     down(state)

@@ -145,8 +145,8 @@ def test_prune_counts_then_prunes_with_go(
     code, out, _ = run(capsys, "prune", "--go", "--older-than-days", "28")
     assert (code, sum(left(world).values())) == (0, 0)
     code, _, err = run(capsys, "prune", "--go", "--older-than-days", "0")
-    assert code == 1
-    assert "rows are kept for a day at least" in err
+    assert code == 2
+    assert "give a whole number from 1 to 36500" in err
 
 
 @pytest.mark.usefixtures("environment", "world")
@@ -194,7 +194,11 @@ def test_heartbeat_complete_and_rebuild_say_whether_they_did(rail: Rail, capsys:
         assert (code, out) == (1, "This agent run no longer holds its job; nothing changed.\n")
     assert status(rail, matter) == ("failed", 1, False)
     named = ("--firm", str(firm), "--matter", str(matter))
-    assert run(capsys, "rebuild", *named) == (0, "Owed; the healing sensor builds it.\n", "")
+    assert run(capsys, "rebuild", *named) == (
+        0,
+        "Owed: the healing sensor builds it, once the firm consents and a place is free.\n",
+        "",
+    )
     assert status(rail, matter) == ("failed", 0, True)
     code, out, _ = run(capsys, "rebuild", "--firm", str(firm), "--matter", str(uuid4()))
     assert (code, out) == (1, "This firm has no such frame job, or the matter is gone.\n")

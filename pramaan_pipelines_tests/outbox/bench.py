@@ -45,11 +45,11 @@ INSERT_DOCUMENT_ROWS = """
 INSERT_DOMAIN_ROWS = """
     INSERT INTO ops.domain_event_outbox
         (event_id, firm_id, event_type, envelope, traceparent, tracestate)
-    SELECT event_id, %(firm)s, %(event_type)s, %(more)s || jsonb_build_object(
+    SELECT event_id, %(firm)s, %(event_type)s, jsonb_build_object(
         'event_id', event_id, 'event_type', %(event_type)s::text, 'schema_version', 1,
         'environment', 'test', 'occurred_at', now(), 'firm_id', %(firm)s::uuid,
         'subject', jsonb_build_object('type', 'matter', 'id', gen_random_uuid())
-    ), %(traceparent)s, %(tracestate)s
+    ) || %(more)s, %(traceparent)s, %(tracestate)s
     FROM (SELECT gen_random_uuid() AS event_id FROM generate_series(1, %(count)s)) AS made
     RETURNING event_id
 """
@@ -74,7 +74,7 @@ def put(
         traceparent: what the producer stamped.
         tracestate: what the producer stamped.
         event_type: another type than the lane's.
-        more: of a domain event, what its envelope holds besides.
+        more: of a domain event, what its envelope holds besides, or instead.
     """
     documents = lane.outbox is DOCUMENT_OUTBOX
     found = world.god.execute(

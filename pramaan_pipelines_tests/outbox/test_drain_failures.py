@@ -2,7 +2,6 @@
 
 import time
 from datetime import datetime, timedelta
-from uuid import UUID
 
 import pytest
 
@@ -216,15 +215,9 @@ def test_a_row_over_256_kib_is_parked_at_once_and_its_neighbours_flow(
     world: World, provisioned: Settings, database: Database, record: TelemetryRecord
 ) -> None:
     relay = Relay(DOMAIN_EVENT, provisioned, database, record)
-    (before,) = put(world, DOMAIN_EVENT, more={"x": ""})
+    (before,) = put(world, DOMAIN_EVENT)
     (large,) = put(world, DOMAIN_EVENT, more={"x": "y" * 256 * 1024})
-    # A body under the limit, over it with what the service counts besides.
-    size = world.one(
-        f"SELECT octet_length({DOMAIN_EVENT.outbox.body}) FROM ops.domain_event_outbox "  # noqa: S608
-        "WHERE event_id = %s",
-        UUID(before),
-    )
-    (just,) = put(world, DOMAIN_EVENT, more={"x": "y" * (256 * 1024 - size - 10)})
+    (just,) = put(world, DOMAIN_EVENT, more={"x": "y" * (255 * 1024)})
     (after,) = put(world, DOMAIN_EVENT)
     result = relay.drain()
     assert (result.selected, result.sent, result.failed, result.parked) == (4, 2, 0, 2)
@@ -235,19 +228,23 @@ def test_a_row_over_256_kib_is_parked_at_once_and_its_neighbours_flow(
         assert found["dispatched_at"] is None
         reasons[event] = found["parked_reason"]
     assert reasons[large] == "body over 256 KiB"
-    assert "at most 262143 can be sent" in reasons[just]
+    assert reasons[just] == "no envelope of this event, at: <unknown> (extra_forbidden)"
     assert all(r["dispatched_at"] for r in rows(world, DOMAIN_EVENT, [before, after]))
     assert relay.drain().selected == 0
 
 
 @pytest.mark.parametrize("character", ["\ufffe", "\uffff"])
 def test_a_row_with_a_character_that_the_queue_refuses_is_parked_at_once(
-    world: World, relay: Relay, stub: Stub, character: str
+    world: World,
+    stubbed: Settings,
+    database: Database,
+    record: TelemetryRecord,
+    stub: Stub,
+    character: str,
 ) -> None:
-    if relay.lane is DOMAIN_EVENT:
-        (bad,) = put(world, relay.lane, more={"x": character})
-    else:
-        (bad,) = put(world, relay.lane, tracestate=character)
+    """An envelope of the domain lane has no free text; there the row is no envelope at all."""
+    relay = Relay(DOCUMENT_REGISTRATION, stubbed, database, record)
+    (bad,) = put(world, relay.lane, tracestate=character)
     (good,) = put(world, relay.lane)
     result = relay.drain()
     assert (result.sent, result.parked) == (1, 1)
@@ -277,3 +274,36 @@ def test_neighbours_flow_when_more_poison_stands_at_the_head_than_a_batch_holds(
     assert [r.selected for r in results] == [10, 10, 10, 0]
     assert all(r["dispatched_at"] for r in rows(world, relay.lane, good))
     assert sum(r.failed for r in results) == 25
+
+
+ANOTHER = "5b4b6e0c-6a1f-4d0b-9a51-0d5f0e7c6a11"
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"title": "Client X v. Y"}, "no envelope of this event, at: <unknown> (extra_forbidden)"),
+        ({"event_type": "matter.sold"}, "no envelope of this event, at: event_type"),
+        ({"firm_id": ANOTHER}, "the envelope names another event or firm than its row"),
+        ({"event_id": ANOTHER}, "the envelope names another event or firm than its row"),
+    ],
+    ids=["content", "another type", "another firm", "another event"],
+)
+def test_an_envelope_that_contradicts_its_row_is_parked_and_never_sent(
+    world: World,
+    stubbed: Settings,
+    database: Database,
+    record: TelemetryRecord,
+    stub: Stub,
+    more: dict[str, str],
+    told: str,
+) -> None:
+    """EB-17 begins here: row level security saw the row's firm; what travels is the envelope's."""
+    (bad,) = put(world, DOMAIN_EVENT, more=more)
+    (good,) = put(world, DOMAIN_EVENT)
+    result = Relay(DOMAIN_EVENT, stubbed, database, record).drain()
+    assert (result.sent, result.parked) == (1, 1)
+    assert event_ids(stub.requests) == [good]
+    found = row(world, DOMAIN_EVENT, bad)
+    assert found["parked_reason"].startswith(told)
+    assert "Client X" not in found["parked_reason"]

@@ -45,6 +45,7 @@ def indexes_read(query: str, lane: Lane, database: Database) -> set[str]:
     table = lane.outbox.table
     parameters = {
         "event_type": lane.event_type,
+        "only": None,
         "max_rows": 500,
         "max_bytes": 8 << 20,
         "max_message": 256 << 10,

@@ -192,7 +192,7 @@ def test_a_matter_has_one_frame_job(world: World) -> None:
 
 def test_the_statuses_of_a_frame_job_are_a_closed_set(world: World) -> None:
     matter = write_everywhere(world, world.firm_a)
-    update = f"UPDATE {JOBS} SET run_status = %s"
+    update = f"UPDATE {JOBS} SET run_status = %s, claimed_at = now()"
     for status in ("idle", "queued", "running", "failed"):
         world.god.execute(update, [status])
         assert world.one(f"SELECT run_status FROM {JOBS} WHERE matter_id = %s", matter) == status
