@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help dev demo up down test test-all check format lock clean
+.PHONY: help dev demo up down test test-all soak check format lock clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -28,6 +28,9 @@ test: check ## what CI runs: check, and every test but the long ones
 
 test-all: check ## the long tests too
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+soak: $(STAMP) ## minutes of everything at once under random kills, then a ledger (MINUTES=3 SEED=...)
+	$(BIN)/python -m pramaan_pipelines_tests.soak --minutes $(or $(MINUTES),3) $(if $(SEED),--seed $(SEED))
 
 check: $(STAMP) ## lint, format, types
 	$(BIN)/ruff check

@@ -1,0 +1,1 @@
+"""Random interleavings on the real code beside a small model, and what must always hold."""
