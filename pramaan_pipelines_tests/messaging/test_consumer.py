@@ -16,6 +16,7 @@ from pramaan_pipelines.messaging.consumer import QueueConsumer, QueueDepth
 from pramaan_pipelines.messaging.eventbridge import EventBusPublisher
 from pramaan_pipelines.messaging.publisher import OutboundMessage, SendStatus
 from pramaan_pipelines.messaging.sqs import DocumentIngestQueueClient, QueueClient
+from pramaan_pipelines.messaging.verification import rule_name
 from pramaan_pipelines.settings import Settings
 from pramaan_pipelines_tests.support.aws import settings_for
 from pramaan_pipelines_tests.support.stub import Reply, Request, Stub, error
@@ -317,3 +318,15 @@ def test_a_partial_failure_of_the_emulator_s_bus_is_read(
     )
     assert result.status is SendStatus.UNAVAILABLE
     assert str(result.detail).startswith("NotAuthorizedForSourceException")
+
+
+def test_a_bus_whose_rule_is_off_is_found_by_verify(provisioned: Settings) -> None:
+    """EventBridge answers success for an event that no rule takes, and the event is gone."""
+    bus = EventBusPublisher.from_settings(provisioned)
+    bus.verify()
+    client("events", provisioned).disable_rule(
+        Name=rule_name(provisioned.pramaan_environment),
+        EventBusName=provisioned.require("event_bus_name"),
+    )
+    with pytest.raises(DestinationError, match=r"leads nowhere.*is DISABLED"):
+        bus.verify()

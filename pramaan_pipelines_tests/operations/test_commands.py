@@ -24,6 +24,8 @@ from pramaan_pipelines_tests.support.world import World
 Capture = pytest.CaptureFixture[str]
 ANY_ID = "6a3f2d0e-8f0b-4b8e-9f57-0d1f3c1f2a11"
 
+OWED = "Owed: the healing sensor builds it, once the firm consents and a place is free.\n"
+
 
 @pytest.fixture
 def environment(app_url: SecretStr, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,7 +198,7 @@ def test_heartbeat_complete_and_rebuild_say_whether_they_did(rail: Rail, capsys:
     named = ("--firm", str(firm), "--matter", str(matter))
     assert run(capsys, "rebuild", *named) == (
         0,
-        "Owed: the healing sensor builds it, once the firm consents and a place is free.\n",
+        OWED,
         "",
     )
     assert status(rail, matter) == ("failed", 0, True)
