@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import random
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -33,6 +34,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="of what is left to chance")
     parser.add_argument("--json", action="store_true", help="print the ledger as JSON")
     asked = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the stack is to go with us
     seed = random.SystemRandom().randrange(2**32) if asked.seed is None else asked.seed
     say(f"seed {seed}, {asked.minutes} min of faults")
     with tempfile.TemporaryDirectory(prefix="pramaan-soak-") as folder:
