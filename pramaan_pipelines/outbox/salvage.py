@@ -6,6 +6,7 @@ Never: hides a fault of the database that is no row's: a lost connection, a lock
 """
 
 from dataclasses import replace
+from time import monotonic
 from typing import Final
 
 from sqlalchemy import text
@@ -66,11 +67,11 @@ def drain_batch(
     with database.staff() as connection:
         query = text(DUE_IDS.format(table=lane.outbox.table))
         ids = connection.scalars(query, {"event_type": lane.event_type, "rows": limits.rows}).all()
-    total = DrainResult()
+    total, deadline = DrainResult(), monotonic() + limits.send_seconds
     for row_id in ids:
         total = _sum(total, _one(database, publisher, telemetry, limits, lane, row_id))
-        if total.outage is not None:
-            break
+        if total.outage is not None or monotonic() > deadline:
+            break  # The rest is still due, and at least one row has its end.
     return total
 
 
