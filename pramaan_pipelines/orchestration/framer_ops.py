@@ -30,6 +30,7 @@ from pydantic import Field
 
 from pramaan_pipelines.contracts.invoke import InvokeAnswer, InvokePayload
 from pramaan_pipelines.contracts.outcomes import EnvelopeRefusedError, Outcome, SkipReason
+from pramaan_pipelines.errors import DestinationError
 from pramaan_pipelines.framer import gates
 from pramaan_pipelines.framer.agent import AgentInvoker
 from pramaan_pipelines.framer.claims import Fence, FrameJobClaims
@@ -129,11 +130,17 @@ def parse_gate(
     with _at_gate(context, "parse", consume_span):
         # However long the run stood in Dagster's queue, from here on the message is its own for a
         # whole visibility timeout, which is longer than the job may run.
-        if not framer_queue.hold(config.receipt_handle):
-            context.log.warning(
-                "this delivery's receipt is no longer good: the message may run elsewhere too, "
-                "where one of the two will end as a duplicate"
-            )
+        try:
+            held = framer_queue.hold(config.receipt_handle)
+        except DestinationError:
+            # It stays hidden as the receive hid it; that is no reason to spend a delivery.
+            context.log.warning("the queue did not answer: the message is not held anew")
+        else:
+            if not held:
+                context.log.warning(
+                    "this delivery's receipt is no longer good: the message may run elsewhere "
+                    "too, where one of the two will end as a duplicate"
+                )
         try:
             envelope = gates.parse(config.body)
         except EnvelopeRefusedError as refused:

@@ -52,6 +52,11 @@ class Burst:
         rules = [{**base, "body": f"length(Entries) == `{count}`"} for count in entries]
         self._ask("POST", "rules", rules)
 
+    def break_operations(self, operations: list[str], effect: dict[str, Any], times: int) -> None:
+        """Break the next `times` calls of each of these operations of SQS."""
+        base = {"service": "sqs", "times": times, **effect}
+        self._ask("POST", "rules", [{**base, "operation": name} for name in operations])
+
     def mend(self) -> None:
         """End every fault."""
         self._ask("POST", "rules", [])
