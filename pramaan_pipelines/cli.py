@@ -20,7 +20,6 @@ from uuid import UUID
 
 from dotenv import dotenv_values, load_dotenv
 from pydantic import SecretStr
-from sqlalchemy import text
 
 from pramaan_pipelines import __version__
 from pramaan_pipelines.contracts.text import safe_text
@@ -30,12 +29,6 @@ from pramaan_pipelines.settings import Settings
 if TYPE_CHECKING:
     from pramaan_pipelines.store.database import Database
 
-FRAME_JOBS: Final = """
-    SELECT CASE WHEN rebuild_needed THEN run_status || ', owed'
-                WHEN run_status = 'idle' AND claimed_generation = 0 THEN 'blocked by consent'
-                ELSE run_status END, count(*)
-    FROM ops.matter_frame_jobs GROUP BY 1 ORDER BY 1
-"""
 ENV_FILE: Final = Path(".env")
 
 
@@ -150,28 +143,15 @@ def _status(_: argparse.Namespace) -> int:
     if not os.environ.get("DATABASE_URL"):
         _say(f"DATABASE_URL is not set here ({Path.cwd()}): what waits in the lanes is not known.")
         return 0
-    from pramaan_pipelines.messaging.consumer import QueueConsumer
-    from pramaan_pipelines.outbox.backlog import backlog, unclaimed_events
-    from pramaan_pipelines.outbox.lanes import LANES
+    from pramaan_pipelines.watch import told
+    from pramaan_pipelines.watch.look import Watch
 
-    with _database() as database, database.staff() as connection:
-        for lane in LANES:
-            left = backlog(connection, lane)
-            _say(
-                f"{lane.name:<28} pending {left.pending}, oldest {left.oldest_seconds:.0f} s, "
-                f"parked {left.parked}"
-            )
-        for event_type, count in unclaimed_events(connection).items():
-            _say(f"NO LANE DRAINS {event_type}: {count} pending rows")
-        for run_status, count in connection.execute(text(FRAME_JOBS)):
-            _say(f"frame jobs {run_status:<19} {count}")
-    if os.environ.get("FRAMER_EVENTS_QUEUE_URL"):
-        queue = QueueConsumer.from_settings(Settings.load())
-        depth, dead = queue.depth(), queue.dead_letter_depth()
-        _say(f"framer queue: visible {depth.visible}, in flight {depth.in_flight}")
-        _say(
-            f"dead letters: {dead.total}" + (" (see `pramaan dead-letters`)" if dead.total else "")
-        )
+    with _database() as database:
+        watch = Watch(Settings.load(), database)
+        for line in told.database_lines(watch.database()):
+            _say(line)
+    for line in told.queue_lines(watch.queues()):
+        _say(line)
     return 0
 
 

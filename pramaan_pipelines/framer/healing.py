@@ -12,8 +12,10 @@ from uuid import UUID
 
 from sqlalchemy import text
 
+from pramaan_pipelines.framer import standing
 from pramaan_pipelines.framer.claims import DEFAULT_MAX_TRIES
 from pramaan_pipelines.framer.gates import load_egress_consent
+from pramaan_pipelines.framer.standing import Frames
 from pramaan_pipelines.store.database import Database
 
 # Both read matter_frame_jobs_owed_idx (firm_id, updated_at)
@@ -50,13 +52,6 @@ PRESENT: Final = text("""
     SELECT 1 FROM ops.matter_frame_jobs
     WHERE firm_id = :firm_id AND matter_id = :matter_id
       AND EXISTS (SELECT 1 FROM public.matters WHERE id = :matter_id AND firm_id = :firm_id)
-""")
-
-GIVEN_UP: Final = text("""
-    SELECT firm_id, matter_id FROM ops.matter_frame_jobs
-    WHERE run_status = 'failed' AND NOT rebuild_needed AND failed_tries > :max_tries
-    ORDER BY updated_at
-    LIMIT :limit
 """)
 
 
@@ -108,11 +103,10 @@ class FrameHealing:
                 owed += random.sample(rows, min(left, len(rows)))
         return owed
 
-    def given_up(self, limit: int = 100) -> list[OwedFrame]:
-        """Return up to `limit` jobs that stay failed until a person looks, oldest first."""
+    def given_up(self) -> Frames:
+        """Find the jobs that stay failed until a person looks, of matters that are still there."""
         with self._database.staff() as connection:
-            rows = connection.execute(GIVEN_UP, {"max_tries": self._max_tries, "limit": limit})
-            return [OwedFrame(*row) for row in rows]
+            return standing.given_up(connection, max_tries=self._max_tries)
 
     def request_rebuild(self, firm_id: UUID, matter_id: UUID, *, dry_run: bool = False) -> bool:
         """Mark a matter's frame as owed, with its tries forgotten, as a person may ask.

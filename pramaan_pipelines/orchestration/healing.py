@@ -74,10 +74,10 @@ def frame_healing_sensor(
     if owed:
         return [run_request(frame) for frame in owed]
     given_up = healing.given_up()
-    if given_up:
-        matters = ", ".join(str(frame.matter_id) for frame in given_up[:10])
+    if given_up.count:
+        matters = ", ".join(str(frame.matter_id) for frame in given_up.named[:10])
         return SkipReason(
-            f"nothing is owed, BUT {len(given_up)} frame jobs failed too often to be healed; look "
+            f"nothing is owed, BUT {given_up.count} frame jobs failed too often to be healed; look "
             f"at the runs of their matters, then rebuild them: {matters}"
         )
     return SkipReason("nothing is owed")

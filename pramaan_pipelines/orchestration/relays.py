@@ -34,7 +34,7 @@ from pramaan_pipelines.errors import DestinationError
 from pramaan_pipelines.orchestration.names import NO_RUN_RETRIES, TAG_LANE, max_runtime
 from pramaan_pipelines.orchestration.road import destination_key
 from pramaan_pipelines.orchestration.tables import markdown_table
-from pramaan_pipelines.outbox.backlog import any_due, backlog, unclaimed_events
+from pramaan_pipelines.outbox.backlog import any_due, backlog, told_of_kinds, unclaimed_events
 from pramaan_pipelines.outbox.drain import DrainLimits
 from pramaan_pipelines.outbox.lanes import LANES, Lane
 from pramaan_pipelines.outbox.relay import (
@@ -136,9 +136,9 @@ def _tell(
         "drains": run.drains,
         "seconds": round(run.seconds, 3),
         "stopped_reason": str(run.stopped_reason),
-        "still_pending": left.pending,
+        "still_pending": left.pending.number,
         "oldest_pending_seconds": round(left.oldest_seconds, 1),
-        "parked_in_lane": left.parked,
+        "parked_in_lane": left.parked.number,
     }
     if run.failures:
         metadata["failures"] = markdown_table(
@@ -149,8 +149,12 @@ def _tell(
             ],
         )
     if unclaimed:
-        metadata["pending_without_a_lane"] = MetadataValue.json(unclaimed)
-        context.log.warning("pending rows that no lane drains: %s; add a lane for them", unclaimed)
+        metadata["pending_without_a_lane"] = MetadataValue.json(
+            {kind: count.number for kind, count in unclaimed.items()}
+        )
+        context.log.warning(
+            "pending rows that no lane drains: %s; add a lane for them", told_of_kinds(unclaimed)
+        )
     context.add_output_metadata(metadata)
     if run.sent:
         # Yielded, not logged by the context: Dagster drops what is logged by an op that fails.
@@ -196,7 +200,7 @@ def relay_schedule(lane: Lane, target: JobDefinition) -> ScheduleDefinition:
         if unclaimed:
             return SkipReason(
                 f"nothing pending in this lane, BUT rows are pending that no lane drains: "
-                f"{unclaimed}; add a lane for them"
+                f"{told_of_kinds(unclaimed)}; add a lane for them"
             )
         return SkipReason("nothing pending")
 

@@ -1,17 +1,21 @@
 """What waits: per lane, and what no lane will ever take.
 
-Promises: reads the partial indexes of pending and parked rows only, so that asking is cheap at any
-size; a baton that no runner picks up is counted and named.
+Promises: reads the partial indexes of pending and parked rows only, and counts to a limit, so that
+asking is cheap at any size; a baton that no runner picks up is counted and named.
 Never: changes a row.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
+from uuid import UUID
 
 from sqlalchemy import Connection, text
 
 from pramaan_pipelines.contracts.text import safe_text
 from pramaan_pipelines.outbox.lanes import LANES, OUTBOXES, Lane
+from pramaan_pipelines.store.counting import COUNT_LIMIT, Count
 
 # One index probe: is anything due now?
 ANY_DUE: Final = """
@@ -21,26 +25,67 @@ ANY_DUE: Final = """
           AND event_type = :event_type AND next_attempt_at <= now())
 """
 
-BACKLOG: Final = """
-    SELECT
-        count(*) FILTER (WHERE parked_at IS NULL),
-        coalesce(extract(epoch FROM now() - min(created_at) FILTER (WHERE parked_at IS NULL)), 0),
-        count(*) FILTER (WHERE parked_at IS NOT NULL)
-    FROM {table}
-    WHERE event_type = :event_type AND (
-        (dispatched_at IS NULL AND parked_at IS NULL) OR parked_at IS NOT NULL)
+# {table}_pending_idx (event_type, id), in the order in which a drain takes the rows.
+PENDING: Final = """
+    SELECT count(*), coalesce(extract(epoch FROM now() - min(created_at)), 0) FROM (
+        SELECT created_at FROM {table}
+        WHERE dispatched_at IS NULL AND parked_at IS NULL AND event_type = :event_type
+        ORDER BY id LIMIT :limit
+    ) AS first
+"""
+# {table}_parked_idx (event_type, id).
+PARKED: Final = """
+    SELECT count(*) FROM (
+        SELECT 1 FROM {table} WHERE parked_at IS NOT NULL AND event_type = :event_type LIMIT :limit
+    ) AS first
+"""
+OLDEST: Final = """
+    SELECT event_id, created_at, last_dispatch_error FROM {table}
+    WHERE dispatched_at IS NULL AND parked_at IS NULL AND event_type = :event_type
+    ORDER BY id LIMIT :limit
+"""
+STUCK: Final = """
+    SELECT event_id, parked_at, parked_reason FROM {table}
+    WHERE parked_at IS NOT NULL AND event_type = :event_type
+    ORDER BY id LIMIT :limit
 """
 
-# A type is a stranger's text: a piece of it, and of the first rows only, is enough to know it by.
+# A loose scan of {table}_pending_idx (event_type, id): one probe a type, however many rows it has.
+# A stranger may give each row a type of its own, so the probes are limited too.
 UNCLAIMED: Final = """
-    SELECT left(event_type, 60) AS kind, count(*) FROM (
-        SELECT event_type FROM {table}
-        WHERE dispatched_at IS NULL AND parked_at IS NULL AND event_type <> ALL(:known)
-        LIMIT 10000
-    ) AS pending
-    GROUP BY kind ORDER BY count(*) DESC, kind LIMIT 6
+    WITH RECURSIVE kinds AS (
+        (SELECT event_type FROM {table}
+         WHERE dispatched_at IS NULL AND parked_at IS NULL
+         ORDER BY event_type LIMIT 1)
+        UNION ALL
+        SELECT (SELECT next.event_type FROM {table} AS next
+                WHERE next.dispatched_at IS NULL AND next.parked_at IS NULL
+                  AND next.event_type > kinds.event_type
+                ORDER BY next.event_type LIMIT 1)
+        FROM kinds WHERE kinds.event_type IS NOT NULL
+    ), strange AS (
+        SELECT event_type FROM kinds
+        WHERE event_type IS NOT NULL AND event_type <> ALL(:known) LIMIT :kinds
+    )
+    SELECT left(event_type, 60), (
+        SELECT count(*) FROM (
+            SELECT 1 FROM {table} AS pending
+            WHERE pending.dispatched_at IS NULL AND pending.parked_at IS NULL
+              AND pending.event_type = strange.event_type
+            LIMIT :limit
+        ) AS first)
+    FROM strange
+    UNION ALL
+    -- An application's own table may hold rows without any type.
+    SELECT 'none', count(*) FROM (
+        SELECT 1 FROM {table}
+        WHERE dispatched_at IS NULL AND parked_at IS NULL AND event_type IS NULL LIMIT :limit
+    ) AS first HAVING count(*) > 0
 """
-MAX_KINDS: Final = 5
+MAX_KINDS: Final = 20
+"""Types without a lane that are looked at, in an outbox."""
+MAX_KINDS_NAMED: Final = 5
+OTHERS: Final = "other types"
 
 
 @dataclass(frozen=True)
@@ -49,13 +94,29 @@ class Backlog:
 
     Attributes:
         pending: rows not yet sent.
-        oldest_seconds: age of the oldest pending row, on the database's clock; 0 when none.
+        oldest_seconds: age of the oldest pending row (among those counted), on the database's
+            clock; 0 when none.
         parked: rows that wait for a person.
     """
 
-    pending: int
+    pending: Count
     oldest_seconds: float
-    parked: int
+    parked: Count
+
+
+@dataclass(frozen=True)
+class WaitingRow:
+    """A row that waits, as an operator sees it: no content.
+
+    Attributes:
+        event_id: of the row.
+        since: when it was created, or parked.
+        reason: the last error, or why it was parked; None where there was none yet.
+    """
+
+    event_id: UUID
+    since: datetime
+    reason: str | None
 
 
 def any_due(connection: Connection, lane: Lane) -> bool:
@@ -66,25 +127,61 @@ def any_due(connection: Connection, lane: Lane) -> bool:
     return bool(found)
 
 
-def backlog(connection: Connection, lane: Lane) -> Backlog:
-    """Count what stands in `lane`."""
-    pending, oldest, parked = connection.execute(
-        text(BACKLOG.format(table=lane.outbox.table)), {"event_type": lane.event_type}
-    ).one()
-    return Backlog(pending, float(oldest), parked)
+def backlog(connection: Connection, lane: Lane, limit: int = COUNT_LIMIT) -> Backlog:
+    """Count what stands in `lane`, up to `limit` rows pending and as many parked."""
+    asked = {"event_type": lane.event_type, "limit": limit + 1}
+    pending, oldest = connection.execute(text(PENDING.format(table=lane.outbox.table)), asked).one()
+    parked = connection.scalar(text(PARKED.format(table=lane.outbox.table)), asked) or 0
+    return Backlog(Count.of(pending, limit), float(oldest), Count.of(parked, limit))
 
 
-def unclaimed_events(connection: Connection) -> dict[str, int]:
+def oldest_pending(connection: Connection, lane: Lane, limit: int) -> list[WaitingRow]:
+    """Return the first `limit` rows that a drain of `lane` would come to."""
+    return _named(connection, OLDEST, lane, limit)
+
+
+def first_parked(connection: Connection, lane: Lane, limit: int) -> list[WaitingRow]:
+    """Return the first `limit` parked rows of `lane`."""
+    return _named(connection, STUCK, lane, limit)
+
+
+def _named(connection: Connection, query: str, lane: Lane, limit: int) -> list[WaitingRow]:
+    rows = connection.execute(
+        text(query.format(table=lane.outbox.table)),
+        {"event_type": lane.event_type, "limit": limit},
+    )
+    return [
+        WaitingRow(event_id, since, None if reason is None else safe_text(reason))
+        for event_id, since, reason in rows
+    ]
+
+
+def unclaimed_events(connection: Connection, limit: int = COUNT_LIMIT) -> dict[str, Count]:
     """Return pending rows whose event_type no lane drains: a few types, safe to show, and counts.
 
-    Counts stop at 10,000 rows of an outbox; of many types the most frequent are named.
+    Counts stop at `limit` rows a type. Of 20 types of an outbox the most frequent five are named;
+    the rest are one entry.
     """
-    found: dict[str, int] = {}
+    found: dict[str, Count] = {}
     for outbox in OUTBOXES:
         known = [str(lane.event_type) for lane in LANES if lane.outbox is outbox]
-        rows = connection.execute(text(UNCLAIMED.format(table=outbox.table)), {"known": known})
-        for number, (event_type, count) in enumerate(rows):
-            named = number < MAX_KINDS
-            told = safe_text(event_type, 60) if named else "and more types"
-            found[f"{outbox.table}: {told}"] = count
+        rows = list(
+            connection.execute(
+                text(UNCLAIMED.format(table=outbox.table)),
+                {"known": known, "kinds": MAX_KINDS + 1, "limit": limit + 1},
+            )
+        )
+        rows.sort(key=lambda row: (-row[1], row[0]))
+        for place, (kind, number) in enumerate(rows):
+            told = safe_text(kind, 60) if place < MAX_KINDS_NAMED else OTHERS
+            name, count = f"{outbox.table}: {told}", Count.of(number, limit)
+            # Two strangers may look alike once they are made safe to show.
+            found[name] = found.get(name, Count(0)) + count
+        if len(rows) > MAX_KINDS:
+            found[f"{outbox.table}: {OTHERS}"] += Count(0, more=True)
     return found
+
+
+def told_of_kinds(unclaimed: Mapping[str, Count]) -> str:
+    """Return what `unclaimed_events` found as one line."""
+    return ", ".join(f"{kind} ({count})" for kind, count in unclaimed.items())

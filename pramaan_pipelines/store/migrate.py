@@ -11,7 +11,7 @@ from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 from pydantic import SecretStr
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 
 import pramaan_pipelines
 from pramaan_pipelines.store.database import make_engine, transaction
@@ -56,15 +56,17 @@ def current(url: SecretStr) -> str | None:
     engine = make_engine(url, pool_size=1)
     try:
         with transaction(engine) as connection:
-            if (
-                connection.scalar(text("SELECT to_regclass(:name)"), {"name": VERSION_TABLE})
-                is None
-            ):
-                return None
-            found = connection.scalar(text(f"SELECT version_num FROM {VERSION_TABLE}"))  # noqa: S608
-            return None if found is None else str(found)
+            return revision_of(connection)
     finally:
         engine.dispose()
+
+
+def revision_of(connection: Connection) -> str | None:
+    """Return the revision of the database behind `connection`; None when it was never migrated."""
+    if connection.scalar(text("SELECT to_regclass(:name)"), {"name": VERSION_TABLE}) is None:
+        return None
+    found = connection.scalar(text(f"SELECT version_num FROM {VERSION_TABLE}"))  # noqa: S608
+    return None if found is None else str(found)
 
 
 def _config(url: SecretStr) -> Config:

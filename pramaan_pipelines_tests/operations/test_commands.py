@@ -328,4 +328,4 @@ def test_status_counts_what_waits_in_each_lane_and_the_frame_jobs(
     assert code == 0
     assert re.search(r"document_ingest_relay +pending 0, oldest 0 s, parked 2\n", out)
     assert re.search(r"frame jobs failed +1\n", out)
-    assert re.search(r"frame jobs idle, owed +1\n", out)
+    assert re.search(r"frame jobs idle +1\n", out)

@@ -13,6 +13,7 @@ from pramaan_pipelines.outbox.drain import DrainLimits
 from pramaan_pipelines.outbox.lanes import DOCUMENT_REGISTRATION, DOMAIN_EVENT, LANES
 from pramaan_pipelines.outbox.producers import insert_document_ingest_event
 from pramaan_pipelines.settings import Settings
+from pramaan_pipelines.store.counting import Count
 from pramaan_pipelines.store.database import Database
 from pramaan_pipelines_tests.outbox.bench import Relay, event_ids, put, row, rows
 from pramaan_pipelines_tests.support.records import TelemetryRecord
@@ -145,8 +146,8 @@ def test_a_pending_row_whose_type_has_no_lane_is_found_and_left_alone(
     assert rows(world, relay.lane, events) == before
     with database.staff() as connection:
         assert unclaimed_events(connection) == {
-            f"{relay.lane.outbox.table}: document.shredded": 2,
-            "ops.domain_event_outbox: document.ingest.requested": 1,
+            f"{relay.lane.outbox.table}: document.shredded": Count(2),
+            "ops.domain_event_outbox: document.ingest.requested": Count(1),
         }
     assert row(world, DOMAIN_EVENT, stray)["dispatched_at"] is None
 
@@ -182,7 +183,7 @@ def test_backlog_counts_what_is_pending_how_old_it_is_and_what_is_parked(
     with database.staff() as connection:
         found = backlog(connection, relay.lane)
         assert any_due(connection, relay.lane)
-    assert (found.pending, found.parked) == (3, 1)
+    assert (found.pending, found.parked) == (Count(3), Count(1))
     assert 100 <= found.oldest_seconds < 110
 
 
@@ -192,14 +193,14 @@ def test_nothing_is_due_in_an_empty_lane_or_one_that_pauses(
     with database.staff() as connection:
         assert not any_due(connection, relay.lane)
         empty = backlog(connection, relay.lane)
-        assert (empty.pending, empty.oldest_seconds, empty.parked) == (0, 0, 0)
+        assert (empty.pending, empty.oldest_seconds, empty.parked) == (Count(0), 0, Count(0))
     put(world, relay.lane)
     world.god.execute(
         f"UPDATE {relay.lane.outbox.table} SET next_attempt_at = now() + interval '1 minute'"  # noqa: S608
     )
     with database.staff() as connection:
         assert not any_due(connection, relay.lane)
-        assert backlog(connection, relay.lane).pending == 1
+        assert backlog(connection, relay.lane).pending == Count(1)
 
 
 def test_a_message_holds_ids_and_trace_only(world: World, relay: Relay, stub: Stub) -> None:

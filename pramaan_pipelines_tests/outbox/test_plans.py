@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from pramaan_pipelines.outbox.backlog import ANY_DUE, BACKLOG, UNCLAIMED
+from pramaan_pipelines.outbox.backlog import ANY_DUE, OLDEST, PARKED, PENDING, STUCK, UNCLAIMED
 from pramaan_pipelines.outbox.drain import SELECT_PENDING
 from pramaan_pipelines.outbox.lanes import Lane
 from pramaan_pipelines.store.database import Database
@@ -36,7 +36,10 @@ def test_the_drain_and_the_backlog_read_partial_indexes_and_never_the_rows_alrea
 ) -> None:
     assert indexes_read(SELECT_PENDING, grown, database) == {"pending_idx"}
     assert indexes_read(ANY_DUE, grown, database) == {"pending_idx"}
-    assert indexes_read(BACKLOG, grown, database) == {"pending_idx", "parked_idx"}
+    assert indexes_read(PENDING, grown, database) == {"pending_idx"}
+    assert indexes_read(OLDEST, grown, database) == {"pending_idx"}
+    assert indexes_read(PARKED, grown, database) == {"parked_idx"}
+    assert indexes_read(STUCK, grown, database) == {"parked_idx"}
     assert indexes_read(UNCLAIMED, grown, database) == {"pending_idx"}
 
 
@@ -50,6 +53,8 @@ def indexes_read(query: str, lane: Lane, database: Database) -> set[str]:
         "max_bytes": 8 << 20,
         "max_message": 256 << 10,
         "known": [str(lane.event_type)],
+        "kinds": 10,
+        "limit": 1000,
     }
     filled = query.format(table=table, body=lane.outbox.body)
     statement = text("EXPLAIN (ANALYZE, FORMAT JSON) " + filled)

@@ -70,7 +70,7 @@ class Upkeep:
         """Redrive the dead letters that would pass now, and rebuild what healing gave up."""
         letters = self._letters.redrive(Which.PASSING, dry_run=False)
         self.redriven += sum(letter.redriven for letter in letters)
-        for frame in self._healing.given_up():
+        for frame in self._healing.given_up().named:
             self.rebuilt += self._healing.request_rebuild(frame.firm_id, frame.matter_id)
 
     def open_ends(self) -> dict[str, int]:

@@ -1,0 +1,75 @@
+"""The queues of the stack, and where what they cannot deliver ends.
+
+Promises: one list, for whoever looks at them all; a new queue is one entry.
+Never: makes a call at import.
+
+Source: template.yaml, which gives each its name.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from pramaan_pipelines.errors import DestinationError
+from pramaan_pipelines.messaging.clients import client
+from pramaan_pipelines.messaging.consumer import QueueConsumer
+from pramaan_pipelines.messaging.faults import CALL_ERRORS, describe
+from pramaan_pipelines.settings import Settings
+
+
+@dataclass(frozen=True)
+class WatchedQueue:
+    """A queue with its dead-letter queue.
+
+    Attributes:
+        name: as the asset graph calls it.
+        setting: the field of the settings that holds its URL.
+        dead_letters: the same of its dead-letter queue.
+    """
+
+    name: str
+    setting: str
+    dead_letters: str
+
+
+INGESTION: Final = WatchedQueue(
+    "documents_ingestion_queue", "document_ingestion_queue_url", "documents_ingestion_dead_letters"
+)
+REGISTRATION: Final = WatchedQueue(
+    "documents_registration_queue",
+    "document_registration_queue_url",
+    "documents_registration_dead_letters",
+)
+FRAMER_EVENTS: Final = WatchedQueue(
+    "framer_events_queue", "framer_events_queue_url", "framer_events_dead_letters"
+)
+QUEUES: Final = (INGESTION, REGISTRATION, FRAMER_EVENTS)
+UNDELIVERABLE: Final = "undeliverable_events"
+"""Events that the bus's rule could not deliver to the framer queue."""
+DEAD_LETTERS: Final = (*(queue.dead_letters for queue in QUEUES), UNDELIVERABLE)
+
+
+def consumer_of(settings: Settings, queue: WatchedQueue) -> QueueConsumer:
+    """Return a consumer of `queue`; no call is made.
+
+    Raises:
+        SettingsError: its URL is not set.
+    """
+    return QueueConsumer(client("sqs", settings), settings.require(queue.setting))
+
+
+def undeliverable_events(settings: Settings) -> QueueConsumer:
+    """Return a consumer of the queue of undeliverable events.
+
+    Raises:
+        DestinationError: there is no such queue in this account, or SQS does not answer.
+    """
+    sqs = client("sqs", settings)
+    name = f"pramaan-undeliverable-events-{settings.pramaan_environment}"
+    try:
+        url = sqs.get_queue_url(QueueName=name)["QueueUrl"]
+    except CALL_ERRORS as error:
+        raise DestinationError(
+            f"Queue {name}: {describe(error)}. Check the region and the credentials in the "
+            "environment, and that its stack is provisioned."
+        ) from error
+    return QueueConsumer(sqs, url)

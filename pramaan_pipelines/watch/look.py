@@ -1,0 +1,190 @@
+"""The look: every reading of what stands where, by its name.
+
+Promises: each reading is a transaction, or a call, of its own, bounded in time and in rows; what
+lies beyond the look's time, or behind a database that gives no connection, is told as not read.
+Never: changes anything; names a firm but where a row is named for an operator.
+"""
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from time import monotonic
+from typing import Final, TypeVar
+
+from sqlalchemy import Connection, text
+
+from pramaan_pipelines.errors import DatabaseUnavailableError
+from pramaan_pipelines.framer import standing
+from pramaan_pipelines.framer.standing import Frames
+from pramaan_pipelines.messaging.consumer import QueueDepth
+from pramaan_pipelines.messaging.queues import (
+    QUEUES,
+    UNDELIVERABLE,
+    WatchedQueue,
+    consumer_of,
+    undeliverable_events,
+)
+from pramaan_pipelines.outbox.backlog import Backlog, backlog, unclaimed_events
+from pramaan_pipelines.outbox.lanes import LANES
+from pramaan_pipelines.settings import Settings
+from pramaan_pipelines.store import migrate
+from pramaan_pipelines.store.counting import Count
+from pramaan_pipelines.store.database import Database
+from pramaan_pipelines.watch.reading import Reading, take
+
+T = TypeVar("T")
+
+LOOK_SECONDS: Final = 20.0
+"""No reading starts later than this; well under the 60 s that a tick of Dagster's may take."""
+
+# Shorter than the scope's own: a look is not worth waiting for.
+BOUND_READING: Final = text("SELECT set_config('statement_timeout', '5000', true)")
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Which revision the database is at, and which this code needs."""
+
+    at: str | None
+    head: str
+
+    @property
+    def at_head(self) -> bool:
+        """Whether the two agree."""
+        return self.at == self.head
+
+
+@dataclass(frozen=True)
+class DatabaseView:
+    """What stands in the database.
+
+    Attributes:
+        lanes: each lane's backlog, by the lane's name.
+        unclaimed: pending rows that no lane drains, by table and type.
+        frame_jobs: frame jobs by run_status.
+        stale: running frame jobs whose lease is over.
+        owed: frame jobs that healing takes up.
+        given_up: frame jobs that failed too often to be healed.
+        consent_blocked: matters that stopped at consent.
+        schema: the revision.
+    """
+
+    lanes: Mapping[str, Reading[Backlog]]
+    unclaimed: Reading[Mapping[str, Count]]
+    frame_jobs: Reading[Mapping[str, Count]]
+    stale: Reading[Frames]
+    owed: Reading[Frames]
+    given_up: Reading[Frames]
+    consent_blocked: Reading[Frames]
+    schema: Reading[Schema]
+
+
+@dataclass(frozen=True)
+class QueuesView:
+    """What stands on the queues.
+
+    Attributes:
+        queues: the depth of each queue, by its name in the asset graph.
+        dead_letters: the same of the dead-letter queues and of the undeliverable events.
+    """
+
+    queues: Mapping[str, Reading[QueueDepth]]
+    dead_letters: Mapping[str, Reading[QueueDepth]]
+
+
+class Watch:
+    """Looks at what stands where; kept by whoever looks again and again.
+
+    Args:
+        settings: names queues, lease and tries.
+        database: as the service role.
+    """
+
+    def __init__(self, settings: Settings, database: Database) -> None:
+        self._settings = settings
+        self._database = database
+        self._head: str | None = None
+
+    def database(self, *, seconds: float = LOOK_SECONDS) -> DatabaseView:
+        """Read what stands in the database; no reading starts after `seconds`."""
+        settings, read = self._settings, _Reader(self._database, seconds)
+        tries = settings.matter_frame_job_max_tries
+        return DatabaseView(
+            schema=read(self._schema),
+            lanes={lane.name: read(partial(backlog, lane=lane)) for lane in LANES},
+            unclaimed=read(unclaimed_events),
+            frame_jobs=read(standing.statuses),
+            stale=read(
+                lambda c: standing.stale(c, lease_seconds=settings.matter_frame_job_lease_seconds)
+            ),
+            owed=read(lambda c: standing.owed(c, max_tries=tries)),
+            given_up=read(lambda c: standing.given_up(c, max_tries=tries)),
+            consent_blocked=read(standing.consent_blocked),
+        )
+
+    def queues(self) -> QueuesView:
+        """Read the depth of every queue, several at once; a call ends within 17 s."""
+        settings = self._settings
+
+        looks: dict[str, Callable[[], QueueDepth]]
+        looks = {queue.name: partial(_depth, settings, queue) for queue in QUEUES}
+        dead: dict[str, Callable[[], QueueDepth]]
+        dead = {queue.dead_letters: partial(_dead, settings, queue) for queue in QUEUES}
+        dead[UNDELIVERABLE] = partial(_undeliverable, settings)
+        with ThreadPoolExecutor(max_workers=len(looks) + len(dead)) as threads:
+            taken = dict(
+                zip(
+                    (*looks, *dead),
+                    threads.map(take, (*looks.values(), *dead.values())),
+                    strict=True,
+                )
+            )
+        return QueuesView(
+            queues={name: taken[name] for name in looks},
+            dead_letters={name: taken[name] for name in dead},
+        )
+
+    def _schema(self, connection: Connection) -> Schema:
+        if self._head is None:
+            self._head = migrate.head()
+        return Schema(migrate.revision_of(connection), self._head)
+
+
+def _depth(settings: Settings, queue: WatchedQueue) -> QueueDepth:
+    return consumer_of(settings, queue).depth()
+
+
+def _dead(settings: Settings, queue: WatchedQueue) -> QueueDepth:
+    return consumer_of(settings, queue).dead_letter_depth()
+
+
+def _undeliverable(settings: Settings) -> QueueDepth:
+    return undeliverable_events(settings).depth()
+
+
+class _Reader:
+    """Takes readings from the database until it is gone or the time is up."""
+
+    def __init__(self, database: Database, seconds: float) -> None:
+        self._database = database
+        self._seconds = seconds
+        self._deadline = monotonic() + seconds
+        self._gone: str | None = None
+
+    def __call__(self, look: Callable[[Connection], T]) -> Reading[T]:
+        if self._gone is None and monotonic() >= self._deadline:
+            self._gone = f"not read: the look had {self._seconds:.0f} s, and they were over"
+        if self._gone is not None:
+            return Reading(problem=self._gone)
+
+        def in_scope() -> T:
+            try:
+                with self._database.staff() as connection:
+                    connection.execute(BOUND_READING)
+                    return look(connection)
+            except DatabaseUnavailableError as error:
+                self._gone = str(error)
+                raise
+
+        return take(in_scope)

@@ -1,0 +1,1 @@
+"""The watch: what stands where, as it is read."""
