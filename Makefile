@@ -47,7 +47,7 @@ lock: ## resolve the pins anew (needs uv); the locks hold hashes and no registry
 	uv pip compile pyproject.toml -c requirements-dev.lock --universal --python-version 3.11 \
 		--generate-hashes --no-emit-index-url --no-header -q -o requirements.lock
 
-clean: ## remove the environment and the embedded stack with its data
+clean: ## remove the environment, the embedded stack with its data, and the .env that `up` wrote
 	-@test -x $(BIN)/pramaan && $(BIN)/pramaan down --wipe
 	rm -rf $(VENV) .pramaan .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 

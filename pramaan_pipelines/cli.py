@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -22,9 +23,9 @@ from dotenv import dotenv_values, load_dotenv
 from pydantic import SecretStr
 
 from pramaan_pipelines import __version__
-from pramaan_pipelines.contracts.text import safe_text
+from pramaan_pipelines.contracts.text import MARK, counted, safe_text
 from pramaan_pipelines.errors import PramaanError, SettingsError
-from pramaan_pipelines.settings import Settings
+from pramaan_pipelines.settings import Settings, known_secrets
 
 if TYPE_CHECKING:
     from pramaan_pipelines.store.database import Database
@@ -38,18 +39,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     try:
         code: int = options.run(options)
-    except PramaanError as error:
-        sys.stderr.write(f"pramaan: {error}\n")
-        return 1
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - the outermost frame tells every error
         if options.debug:
-            raise
-        sys.stderr.write(
-            f"pramaan: {type(error).__name__}: {safe_text(error)}\n"
-            "(`pramaan --debug COMMAND` shows where it came from.)\n"
-        )
+            _complain("".join(_traceback(error)))
+        elif isinstance(error, PramaanError):
+            _complain(f"pramaan: {error}\n")
+        else:
+            _complain(
+                f"pramaan: {type(error).__name__}: {safe_text(error)}\n"
+                "(`pramaan --debug COMMAND` shows where it came from.)\n"
+            )
         return 1
     return code
+
+
+def _traceback(error: BaseException) -> Iterator[str]:
+    """Yield where `error` and what caused it came from; of each error one safe line."""
+    if error.__cause__ is not None:
+        yield from _traceback(error.__cause__)
+        yield "\nwhich caused:\n\n"
+    elif error.__context__ is not None and not error.__suppress_context__:
+        yield from _traceback(error.__context__)
+        yield "\nwhile handling which:\n\n"
+    yield from traceback.format_tb(error.__traceback__)
+    yield f"{type(error).__name__}: {safe_text(error)}\n"
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -65,7 +78,9 @@ def _parser() -> argparse.ArgumentParser:
 
     add("up", _up, "start the embedded Postgres and AWS, migrate, provision, and write .env")
     down = add("down", _down, "stop what `up` started; the data stays")
-    down.add_argument("--wipe", action="store_true", help="delete the data too")
+    down.add_argument(
+        "--wipe", action="store_true", help="delete the data too, and .env if it is as `up` left it"
+    )
     add("status", _status, "say what runs where, and what waits in each lane")
     add("migrate", _migrate, "migrate MIGRATION_DATABASE_URL to head, as the owner")
     provision = add("provision", _provision, "create or update the CloudFormation stack")
@@ -108,7 +123,7 @@ def _load_env() -> None:
     for name, value in dotenv_values(ENV_FILE).items():
         given = os.environ.get(name)
         if given and value is not None and given != value:
-            sys.stderr.write(f"pramaan: .env overrides {name} of the environment, as in Dagster\n")
+            _complain(f"pramaan: .env overrides {name} of the environment, as in Dagster\n")
     load_dotenv(ENV_FILE, override=True)
 
 
@@ -130,7 +145,7 @@ def _up(_: argparse.Namespace) -> int:
 def _down(options: argparse.Namespace) -> int:
     from pramaan_pipelines.local.stack import down
 
-    down(_state(), wipe=options.wipe)
+    down(_state(), wipe=options.wipe, env_file=ENV_FILE)
     return 0
 
 
@@ -182,7 +197,7 @@ def _seed(_: argparse.Namespace) -> int:
 
     with _database() as database:
         new = seed(database, Settings.load().pramaan_environment)
-    _say(f"{new} sample firms are new.")
+    _say(f"New sample firms: {new}.")
     return 0
 
 
@@ -212,9 +227,11 @@ def _redrive(options: argparse.Namespace) -> int:
     for row in result.rows:
         _say(f"{row.event_id}  {row.parked_at:%Y-%m-%d %H:%M:%S%z}  {row.reason}")
     if options.go:
-        _say(f"{result.redriven} parked rows are pending again.")
+        verb = "is" if result.redriven == 1 else "are"
+        _say(f"{counted(result.redriven, 'parked row')} {verb} pending again.")
     else:
-        _say(f"{result.selected} parked rows would be pending again; do it with --go.")
+        would = counted(result.selected, "parked row")
+        _say(f"{would} would be pending again; do it with --go.")
     return 0
 
 
@@ -233,11 +250,11 @@ def _dead_letters(options: argparse.Namespace) -> int:
         sent = "  sent again" if letter.redriven else ""
         _say(f"{letter.message_id}  {letter.event_id or '-':<36}  {now}{sent}")
     passing = sum(letter.reason is None for letter in letters)
-    _say(f"{len(letters)} dead letters, {passing} of them would pass the gates now.")
+    _say(f"{counted(len(letters), 'dead letter')}: {passing} would pass the gates now.")
     asked = {None: 0, "passing": passing, "all": len(letters)}[options.redrive]
     left = asked - sum(letter.redriven for letter in letters)
     if left:
-        _say(f"{left} of them were not taken by the framer queue, and stay where they are.")
+        _say(f"Not taken by the framer queue: {left}; they stay where they are.")
     return 1 if left else 0
 
 
@@ -249,7 +266,7 @@ def _prune(options: argparse.Namespace) -> int:
     result = prune_dispatched(url, older_than_days=options.older_than_days, dry_run=not options.go)
     verb = "pruned" if options.go else "would be pruned; do it with --go"
     for table, count in result.rows.items():
-        _say(f"{table}: {count} rows {verb}")
+        _say(f"{table}: {counted(count, 'row')} {verb}")
     if not result.finished:
         _say("The time ran out before all was pruned: run it again.")
     return 0 if result.finished else 1
@@ -335,7 +352,18 @@ def _demo(options: argparse.Namespace) -> int:
 
 
 def _say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
+    sys.stdout.write(f"{_sealed(text)}\n")
+
+
+def _complain(text: str) -> None:
+    sys.stderr.write(_sealed(text))
+
+
+def _sealed(text: str) -> str:
+    """Take out every secret of the environment, whatever else was thought of before."""
+    for secret in known_secrets(os.environ):
+        text = text.replace(secret, MARK)
+    return text
 
 
 if __name__ == "__main__":

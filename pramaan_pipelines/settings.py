@@ -6,9 +6,10 @@ Never: reads anything at import, or shows a secret in `repr` or in an error.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self, get_args
+from urllib.parse import unquote
 
-from pydantic import Field, SecretStr, StringConstraints, ValidationError
+from pydantic import AfterValidator, Field, SecretStr, StringConstraints, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from pramaan_pipelines.errors import SettingsError
@@ -25,7 +26,29 @@ REQUIRED = (
 )
 """What the whole code location needs; a single command may need less."""
 
+AWS_SECRETS: Final = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+"""What botocore reads by itself; never a setting of ours."""
+
+_SHORTEST_SECRET: Final = 8
+
+
+def _without_userinfo(value: str) -> str:
+    """Refuse a user and password in what will be shown; none of its readers needs one.
+
+    Raises:
+        ValueError: it holds an at sign.
+    """
+    if "@" in value:
+        raise ValueError("it must not hold a user or a password")
+    return value
+
+
+Shown = Annotated[str, AfterValidator(_without_userinfo)]
 EnvironmentName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
+
+
+def _is_secret(annotation: object) -> bool:
+    return annotation is SecretStr or SecretStr in get_args(annotation)
 
 
 class Settings(BaseSettings):
@@ -44,14 +67,14 @@ class Settings(BaseSettings):
     maintenance_database_url: SecretStr | None = Field(
         default=None, description="Postgres as pramaan_maintenance; only pruning uses it"
     )
-    document_ingestion_queue_url: str | None = None
-    document_registration_queue_url: str | None = None
-    framer_events_queue_url: str | None = None
-    event_bus_name: str | None = None
+    document_ingestion_queue_url: Shown | None = None
+    document_registration_queue_url: Shown | None = None
+    framer_events_queue_url: Shown | None = None
+    event_bus_name: Shown | None = None
     matter_frame_job_lease_seconds: int = Field(default=900, ge=1, le=86_400)
     matter_frame_job_max_tries: int = Field(default=3, ge=0, le=100)
-    aws_region: str = "us-east-1"
-    aws_endpoint_url: str | None = None
+    aws_region: Shown = "us-east-1"
+    aws_endpoint_url: Shown | None = None
     pramaan_agent: Literal["stub"] = Field(
         default="stub", description="which agent runtime the invoke reaches"
     )
@@ -80,9 +103,34 @@ class Settings(BaseSettings):
         return value.get_secret_value() if isinstance(value, SecretStr) else str(value)
 
 
+SECRET_SETTINGS: Final = tuple(
+    name.upper() for name, field in Settings.model_fields.items() if _is_secret(field.annotation)
+)
+
+
 def missing_settings(environment: Mapping[str, str], names: Iterable[str]) -> list[str]:
     """Return those of `names` that `environment` does not set, as they were given."""
     return [name for name in names if not environment.get(name)]
+
+
+def known_secrets(environment: Mapping[str, str]) -> list[str]:
+    """Return the secrets that `environment` holds, longest first, for taking them out of a text.
+
+    A database URL counts as a whole and by its password, as written and decoded. What is shorter
+    than eight characters is left out: it would take harmless words out of every text.
+    """
+    found: set[str] = set()
+    for name in (*SECRET_SETTINGS, *AWS_SECRETS):
+        value = environment.get(name, "")
+        found |= {value, *_passwords(value)}
+    return sorted((secret for secret in found if len(secret) >= _SHORTEST_SECRET), key=len)[::-1]
+
+
+def _passwords(url: str) -> Iterable[str]:
+    # By hand: a URL that cannot be parsed may hold a password all the same.
+    userinfo = url.partition("://")[2].rpartition("@")[0]
+    password = userinfo.partition(":")[2]
+    return (password, unquote(password))
 
 
 def _explain(error: ValidationError) -> str:

@@ -51,6 +51,11 @@ def safe_text(value: object, limit: int = 500) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
+def counted(number: int, what: str) -> str:
+    """Return `number` with `what`, a noun in the singular, in the number that it needs."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
 def _plain(character: str) -> str:
     if character.isspace():
         return " "

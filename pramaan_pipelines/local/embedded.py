@@ -13,8 +13,8 @@ from typing import Final
 
 from pydantic import SecretStr
 
-from pramaan_pipelines.local.envfile import write_env
-from pramaan_pipelines.local.stack import AWS, POSTGRES, Stack, up
+from pramaan_pipelines.local.envfile import remember_env, write_env
+from pramaan_pipelines.local.stack import AWS, POSTGRES, Stack, env_note, up
 from pramaan_pipelines.messaging.provision import provision
 from pramaan_pipelines.settings import Settings
 from pramaan_pipelines.store import migrate
@@ -60,4 +60,6 @@ def make_ready(
         os.environ.update(outputs)
         if env_file is not None:
             write_env(env_file, outputs)
+    if env_file is not None and stack.embedded:
+        remember_env(env_file, env_note(state))
     return Ready(stack, variables)

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
 from dotenv.parser import Binding, parse_stream
@@ -55,6 +56,32 @@ def write_env(env_file: Path, values: Mapping[str, str], forget: Sequence[str] =
         if head and not head.endswith("\n"):
             head += "\n"
         write_atomically(env_file, "".join([head, f"{BEGIN}\n", *lines, f"{END}\n", tail]))
+
+
+def remember_env(env_file: Path, note: Path) -> None:
+    """Note down `env_file` as we left it, for `remove_env`."""
+    write_atomically(note, sha256(env_file.read_bytes()).hexdigest())
+
+
+def remove_env(env_file: Path, note: Path) -> bool:
+    """Remove `env_file` where it is ours alone and as `note` says that we left it.
+
+    Returns:
+        Whether it was removed; a file with a line of the user's stays, and so does one that was
+        changed since. The note goes either way.
+    """
+    try:
+        noted = note.read_text(encoding="ascii").strip()
+        note.unlink()
+        content = env_file.read_bytes()
+    except FileNotFoundError:
+        return False
+    before, _, after = _split(_read(env_file))
+    alone = not any(binding.original.string.strip() for binding in [*before, *after])
+    if alone and sha256(content).hexdigest() == noted:
+        env_file.unlink()
+        return True
+    return False
 
 
 def _read(env_file: Path) -> list[Binding]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pramaan_pipelines.local.aws import EmbeddedAws
-from pramaan_pipelines.local.envfile import EnvFile, read_env, write_env
+from pramaan_pipelines.local.envfile import EnvFile, read_env, remove_env, write_env
 from pramaan_pipelines.local.files import make_folder
 from pramaan_pipelines.local.postgres import EmbeddedPostgres
 from pramaan_pipelines.local.processes import is_held
@@ -112,8 +112,13 @@ def up(state: Path, env_file: Path | None, environ: Mapping[str, str]) -> Stack:
     return _stack(state, {**given, **defaults, **ours}, frozenset(wanted), started)
 
 
-def down(state: Path, *, wipe: bool = False) -> None:
-    """End what `up` started; with `wipe` also delete the data.
+def env_note(state: Path) -> Path:
+    """Return the file that remembers the `.env` as we wrote it."""
+    return state / "env.sha256"
+
+
+def down(state: Path, *, wipe: bool = False, env_file: Path | None = None) -> None:
+    """End what `up` started; with `wipe` also delete the data, and `env_file` if it is ours alone.
 
     Raises:
         LocalStackError: a server does not end.
@@ -123,6 +128,8 @@ def down(state: Path, *, wipe: bool = False) -> None:
             server.wipe()
         else:
             server.stop()
+    if wipe and env_file is not None:
+        remove_env(env_file, env_note(state))
     # Others may keep something in the folder: only an empty one is ours to remove.
     if wipe and state.is_dir() and not any(state.iterdir()):
         state.rmdir()

@@ -30,6 +30,7 @@ from dagster import (
 
 from pramaan_pipelines.contracts.envelopes import pointer_body
 from pramaan_pipelines.contracts.outcomes import EnvelopeRefusedError
+from pramaan_pipelines.contracts.text import counted
 from pramaan_pipelines.framer.gates import parse
 from pramaan_pipelines.framer.redelivery import redelivery_delay
 from pramaan_pipelines.messaging.consumer import QueueConsumer, ReceivedMessage
@@ -145,7 +146,8 @@ def framer_events_sensor(
         messages.extend(received)
     if not messages:
         dead = framer_queue.dead_letter_depth().total
-        waiting = f", BUT {dead} dead letters wait: see redrive_dead_letters_job" if dead else ""
+        letters = counted(dead, "dead letter")
+        waiting = f", BUT {letters} to see to: redrive_dead_letters_job" if dead else ""
         return SkipReason(f"the queue is empty{waiting}")
     observed = {"visible": depth.visible, "in_flight": depth.in_flight, "received": len(messages)}
     return SensorResult(

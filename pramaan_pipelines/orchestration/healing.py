@@ -18,6 +18,7 @@ from dagster import (
     sensor,
 )
 
+from pramaan_pipelines.contracts.text import counted
 from pramaan_pipelines.framer.healing import FrameHealing, OwedFrame
 from pramaan_pipelines.orchestration import framer_ops as ops
 from pramaan_pipelines.orchestration import names
@@ -77,8 +78,8 @@ def frame_healing_sensor(
     if given_up.count:
         matters = ", ".join(str(frame.matter_id) for frame in given_up.named[:10])
         return SkipReason(
-            f"nothing is owed, BUT {given_up.count} frame jobs failed too often to be healed; look "
-            f"at the runs of their matters, then rebuild them: {matters}"
+            f"nothing is owed, BUT {counted(given_up.count, 'frame job')} failed too often to be "
+            f"healed; look at the runs of their matters, then rebuild them: {matters}"
         )
     return SkipReason("nothing is owed")
 

@@ -25,6 +25,7 @@ from dagster import (
 )
 from pydantic import Field, SecretStr
 
+from pramaan_pipelines.contracts.text import counted
 from pramaan_pipelines.framer.dead_letters import DeadLetters, Which
 from pramaan_pipelines.framer.healing import FrameHealing
 from pramaan_pipelines.orchestration import names
@@ -73,8 +74,8 @@ def redrive_parked_rows(
             ),
         }
     )
-    count, verb = (result.selected, "would be") if config.dry_run else (result.redriven, "are")
-    context.log.info("%s: %d parked rows %s pending again", lane.name, count, verb)
+    count, verb = (result.selected, "would be") if config.dry_run else (result.redriven, "made")
+    context.log.info("%s: %s %s pending again", lane.name, counted(count, "parked row"), verb)
 
 
 @job(
@@ -136,8 +137,9 @@ def redrive_dead_letters(
     asked = len(letters) if config.which is Which.ALL else passing
     if not config.dry_run and redriven < asked:
         raise Failure(
-            f"{asked - redriven} dead letters were not taken by the framer queue, and stay where "
-            "they are: look at the queue and at this service's credentials, then redrive again"
+            f"not taken by the framer queue: {counted(asked - redriven, 'dead letter')}, which "
+            "stay on their queue: look at the queue and at this service's credentials, then "
+            "redrive again"
         )
 
 

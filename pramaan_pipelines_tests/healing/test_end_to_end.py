@@ -113,7 +113,7 @@ def test_tries_are_bounded_then_the_job_is_given_up_and_named_until_it_is_rebuil
     assert [row["status"] for row in world.runs(matter)] == ["failed"] * (BOUND + 1)
     assert healing.job(matter)["run_status"] == "failed"
     told = healing.said()
-    assert "1 frame jobs failed too often" in told
+    assert "1 frame job failed too often" in told
     assert str(matter) in told
     rail.agent.failures = 0
     assert healing.said() == told  # nothing by itself

@@ -1,12 +1,20 @@
 """The `.env` file: our block, the user's lines."""
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from dotenv import dotenv_values
 
-from pramaan_pipelines.local.envfile import BEGIN, END, read_env, write_env
+from pramaan_pipelines.local.envfile import (
+    BEGIN,
+    END,
+    read_env,
+    remember_env,
+    remove_env,
+    write_env,
+)
 from pramaan_pipelines.local.errors import LocalStackError
 
 
@@ -68,3 +76,39 @@ def test_refuses_what_it_cannot_hold(env: Path, value: str) -> None:
     with pytest.raises(LocalStackError, match="value of K"):
         write_env(env, {"K": value})
     assert not env.exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "removed"),
+    [
+        (lambda text: text, True),
+        (lambda text: text + "\n", False),
+        (lambda text: text.replace("K=v", "K=w"), False),
+        (lambda text: f"{text}MINE=1\n", False),
+    ],
+    ids=["as it was left", "a line more", "a value changed", "a line of the user's"],
+)
+def test_is_removed_only_as_we_left_it(
+    env: Path, tmp_path: Path, change: Callable[[str], str], *, removed: bool
+) -> None:
+    note = tmp_path / "note"
+    write_env(env, {"K": "v"})
+    remember_env(env, note)
+    env.write_text(change(env.read_text()))
+    assert remove_env(env, note) is removed
+    assert env.exists() is not removed
+    assert not note.exists()
+
+
+def test_with_a_line_of_the_user_s_it_was_never_ours_alone(env: Path, tmp_path: Path) -> None:
+    env.write_text("# mine\n")
+    write_env(env, {"K": "v"})
+    remember_env(env, tmp_path / "note")
+    assert not remove_env(env, tmp_path / "note")
+    assert env.exists()
+
+
+def test_a_file_that_we_never_left_stays(env: Path, tmp_path: Path) -> None:
+    write_env(env, {"K": "v"})
+    assert not remove_env(env, tmp_path / "note")
+    assert env.exists()

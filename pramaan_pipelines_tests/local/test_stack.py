@@ -1,11 +1,13 @@
 """The stack as a whole: what is given is not started, what was started is found again."""
 
+import os
 from pathlib import Path
 
 import psycopg
 import pytest
 from dotenv import dotenv_values
 
+from pramaan_pipelines.local.embedded import make_ready
 from pramaan_pipelines.local.errors import LocalStackError
 from pramaan_pipelines.local.stack import Row, down, state_folder, status, up
 
@@ -49,7 +51,21 @@ def test_up_down_up(state: Path) -> None:
     third = up(state, env, {})
     assert third.started == {"postgres", "aws"}
     assert env.read_text() == text
-    down(state, wipe=True)
+    down(state, wipe=True, env_file=env)
+    assert not state.exists()
+    assert "MINE=1" in env.read_text()
+
+
+def test_wipe_takes_along_the_env_file_that_it_made(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env = state.parent / ".env"
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    make_ready(state, env, {})
+    down(state, env_file=env)
+    assert env.exists()
+    down(state, wipe=True, env_file=env)
+    assert not env.exists()
     assert not state.exists()
 
 

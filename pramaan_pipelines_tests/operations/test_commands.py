@@ -9,8 +9,9 @@ from uuid import UUID, uuid4
 import pytest
 from pydantic import SecretStr
 
-from pramaan_pipelines import cli
+from pramaan_pipelines import __version__, cli
 from pramaan_pipelines.cli import main
+from pramaan_pipelines.contracts.text import counted
 from pramaan_pipelines.outbox import retention
 from pramaan_pipelines.outbox.lanes import DOCUMENT_INGEST, LANES
 from pramaan_pipelines.settings import Settings
@@ -91,7 +92,7 @@ def test_dead_letters_are_shown_without_a_body_and_redriven_on_demand(
     letters.put(letters.good(), HOSTILE)
     code, out, _ = run(capsys, "dead-letters")
     assert code == 0
-    assert out.endswith("2 dead letters, 1 of them would pass the gates now.\n")
+    assert out.endswith("2 dead letters: 1 would pass the gates now.\n")
     assert "would pass now" in out
     assert "malformed" in out
     assert "privileged" not in out
@@ -115,7 +116,7 @@ def test_a_redrive_that_was_not_taken_is_no_success(
     monkeypatch.setattr("pramaan_pipelines.framer.dead_letters.SEND_SECONDS", -1.0)
     code, out, _ = run(capsys, "dead-letters", "--redrive", "passing")
     assert code == 1
-    assert out.endswith("1 of them were not taken by the framer queue, and stay where they are.\n")
+    assert out.endswith("Not taken by the framer queue: 1; they stay where they are.\n")
     assert letters.depth.visible == 2
 
 
@@ -290,8 +291,10 @@ def test_an_error_nobody_thought_of_is_one_line_and_a_hint_or_a_traceback_with_d
     assert err.startswith("pramaan: ZeroDivisionError: ")
     assert "--debug" in err
     assert "hunter2" not in err
-    with pytest.raises(ZeroDivisionError):
-        main(["--debug", "redrive", DOCUMENT_INGEST.name])
+    code, _, err = run(capsys, "--debug", "redrive", DOCUMENT_INGEST.name)
+    assert code == 1
+    assert ", in breaks\n" in err
+    assert err.endswith("ZeroDivisionError: token=<removed>\n")
 
 
 def test_the_variables_of_the_folder_s_env_file_are_read(
@@ -310,7 +313,25 @@ def test_the_variables_of_the_folder_s_env_file_are_read(
         cwd=tmp_path,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert "1 parked rows would be pending again" in done.stdout
+    assert "1 parked row would be pending again" in done.stdout
+
+
+def test_the_package_runs_as_the_command(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pramaan_pipelines", "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+    )
+    assert done.stdout == f"pramaan {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("number", "told"), [(0, "0 dead letters"), (1, "1 dead letter"), (2, "2 dead letters")]
+)
+def test_a_count_has_its_noun_in_the_right_number(number: int, told: str) -> None:
+    assert counted(number, "dead letter") == told
 
 
 @pytest.mark.usefixtures("environment")

@@ -369,5 +369,5 @@ def test_the_job_is_red_where_the_queue_took_less_than_was_asked_for(
     config = {"dry_run": False}
     run = press(letters.rail.instance, "redrive_dead_letters_job", "redrive_dead_letters", config)
     assert not run.green
-    assert run.failure.startswith("1 dead letters were not taken by the framer queue")
+    assert run.failure.startswith("not taken by the framer queue: 1 dead letter, which ")
     assert letters.depth.visible == 4

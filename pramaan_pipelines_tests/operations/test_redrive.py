@@ -173,7 +173,7 @@ def test_the_job_is_dry_by_default_and_then_does_what_it_said(
     assert everything(world) == before
     done = press(instance, JOB, OP, {**config, "dry_run": False})
     assert (done.told["selected"], done.told["redriven"]) == (2, 2)
-    assert "2 parked rows are pending again" in done.logs
+    assert "2 parked rows made pending again" in done.logs
     assert pending(world, DOCUMENT_INGEST, made) == [True, True, False]
 
 

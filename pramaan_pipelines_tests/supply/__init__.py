@@ -1,0 +1,1 @@
+"""What is installed, and from where it is known."""
