@@ -51,9 +51,9 @@ def safe_text(value: object, limit: int = 500) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def counted(number: int, what: str) -> str:
-    """Return `number` with `what`, a noun in the singular, in the number that it needs."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+def counted(number: object, what: str) -> str:
+    """Return `number`, or what stands for one, with the noun `what` in the number that it needs."""
+    return f"{number} {what}" if str(number) == "1" else f"{number} {what}s"
 
 
 def _plain(character: str) -> str:
