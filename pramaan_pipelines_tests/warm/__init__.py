@@ -1,0 +1,1 @@
+"""Run workers forked from a warm process, attacked."""
