@@ -8,6 +8,7 @@ in the same way.
 
 from pramaan_pipelines.store.ledger import LEDGER_TABLE, Ledger
 from pramaan_pipelines.store.roles import APP_ROLE, MAINTENANCE_ROLE
+from pramaan_pipelines.store.scope_ddl import make_scope
 
 revision = "0001"
 down_revision = None
@@ -17,7 +18,7 @@ depends_on = None
 ID = "uuid PRIMARY KEY DEFAULT gen_random_uuid()"
 NOW = "timestamptz NOT NULL DEFAULT now()"
 
-MY_FIRM = "firm_id = (SELECT NULLIF(current_setting('app.firm_id', true), '')::uuid)"
+MY_FIRM = "firm_id = (SELECT ops.pramaan_firm(false))"
 FIRM_ADMIN = "(SELECT current_setting('app.role', true)) = 'firm_admin'"
 MY_USER = "(SELECT NULLIF(current_setting('app.user_id', true), '')::uuid)"
 
@@ -32,6 +33,7 @@ def upgrade() -> None:
         ledger.schema(schema)
         for role in (APP_ROLE, MAINTENANCE_ROLE):
             ledger.grant_usage(role, schema)
+    make_scope(ledger)
     _firms(ledger)
     _matters(ledger)
     _documents(ledger)
@@ -50,7 +52,7 @@ def _firms(ledger: Ledger) -> None:
     if ledger.absent("public.firms"):
         ledger.table("public.firms", {"id": ID, "name": "text NOT NULL", "created_at": NOW})
         mine = MY_FIRM.replace("firm_id", "id", 1)
-        _seal(ledger, "public.firms", f"USING ({mine}) WITH CHECK ({mine})")
+        _seal(ledger, "public.firms", f"USING ({mine}) WITH CHECK ({mine})", ("name",))
     if ledger.absent("public.firm_inference_egress_consents"):
         ledger.table(
             "public.firm_inference_egress_consents",
@@ -60,6 +62,7 @@ def _firms(ledger: Ledger) -> None:
             ledger,
             "public.firm_inference_egress_consents",
             f"USING ({MY_FIRM}) WITH CHECK ({MY_FIRM})",
+            ("granted", "updated_at"),
         )
 
 
@@ -70,7 +73,9 @@ def _matters(ledger: Ledger) -> None:
         ledger.table(
             "public.matter_assignments",
             {"firm_id": "uuid NOT NULL", "matter_id": "uuid NOT NULL", "user_id": "uuid NOT NULL"},
-            ("PRIMARY KEY (matter_id, user_id)",),
+            # The firm first: a key without it would tell one firm of another's rows, and let it take
+            # their place.
+            ("PRIMARY KEY (firm_id, matter_id, user_id)",),
         )
         # A user sees what it is assigned, and does not assign itself.
         _seal(
@@ -78,6 +83,7 @@ def _matters(ledger: Ledger) -> None:
             "public.matter_assignments",
             f"USING ({MY_FIRM} AND ({FIRM_ADMIN} OR user_id = {MY_USER})) "
             f"WITH CHECK ({MY_FIRM} AND {FIRM_ADMIN})",
+            ("user_id",),
         )
     ledger.table(
         "public.matters",
@@ -91,6 +97,7 @@ def _matters(ledger: Ledger) -> None:
         ledger,
         "public.matters",
         f"USING ({MY_FIRM} AND ({FIRM_ADMIN} OR {assigned})) WITH CHECK ({MY_FIRM})",
+        ("title",),
     )
 
 
@@ -110,7 +117,12 @@ def _documents(ledger: Ledger) -> None:
                 "('not_requested', 'queued', 'registering', 'registered', 'failed'))",
             ),
         )
-        _seal(ledger, "public.documents", f"USING ({MY_FIRM}) WITH CHECK ({MY_FIRM})")
+        _seal(
+            ledger,
+            "public.documents",
+            f"USING ({MY_FIRM}) WITH CHECK ({MY_FIRM})",
+            ("matter_id", "registration_status"),
+        )
 
 
 def _agent_run(ledger: Ledger) -> None:
@@ -155,8 +167,10 @@ def _agent_run(ledger: Ledger) -> None:
         ledger.grant(APP_ROLE, table, "UPDATE", ("status", "started_at", "finished_at"))
 
 
-def _seal(ledger: Ledger, table: str, policy: str) -> None:
+def _seal(ledger: Ledger, table: str, policy: str, updated: tuple[str, ...]) -> None:
     ledger.force_row_security(table)
     ledger.policy(table, f"{table.split('.')[1]}_firm_isolation", policy)
-    for privilege in ("SELECT", "INSERT", "UPDATE"):
+    for privilege in ("SELECT", "INSERT"):
         ledger.grant(APP_ROLE, table, privilege)
+    # By column: a right to update the whole table is also one to lock it against everybody.
+    ledger.grant(APP_ROLE, table, "UPDATE", updated)

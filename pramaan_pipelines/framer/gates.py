@@ -8,21 +8,31 @@ Never: writes; what a gate finds is recorded by `FrameJobClaims`.
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, TextClause, text
 
 from pramaan_pipelines.contracts.envelopes import MatterCreated, parse_matter_created
 from pramaan_pipelines.contracts.outcomes import EnvelopeRefusedError, RefusalReason
+from pramaan_pipelines.store.database import require_firm
 
+# Each answer comes with the firm that the transaction really works for: under another firm, or
+# none, "not there" would be no answer.
 # Reads agent_run_firm_id_trigger_event_id_key (firm_id, trigger_event_id).
-RUN_OF_EVENT: Final = text(
-    "SELECT 1 FROM agents.agent_run WHERE firm_id = :firm_id AND trigger_event_id = :event_id"
-)
+RUN_OF_EVENT: Final = text("""
+    SELECT current_setting('app.firm_id', true), EXISTS (
+        SELECT 1 FROM agents.agent_run
+        WHERE firm_id = :firm_id AND trigger_event_id = :event_id)
+""")
 
-SUBJECT: Final = text("SELECT 1 FROM public.matters WHERE id = :matter_id AND firm_id = :firm_id")
+SUBJECT: Final = text("""
+    SELECT current_setting('app.firm_id', true), EXISTS (
+        SELECT 1 FROM public.matters WHERE id = :matter_id AND firm_id = :firm_id)
+""")
 
-CONSENT: Final = text(
-    "SELECT granted FROM public.firm_inference_egress_consents WHERE firm_id = :firm_id"
-)
+CONSENT: Final = text("""
+    SELECT current_setting('app.firm_id', true), (
+        SELECT bool_and(granted) FROM public.firm_inference_egress_consents
+        WHERE firm_id = :firm_id)
+""")
 
 
 def parse(body: str) -> MatterCreated:
@@ -51,9 +61,11 @@ def is_handled(connection: Connection, *, firm_id: UUID, event_id: UUID) -> bool
         connection: under the envelope's firm.
         firm_id: the envelope's firm.
         event_id: the envelope's event.
+
+    Raises:
+        ScopeError: the connection works for another firm, or for none.
     """
-    found = connection.execute(RUN_OF_EVENT, {"firm_id": firm_id, "event_id": event_id})
-    return found.first() is not None
+    return _under(connection, firm_id, RUN_OF_EVENT, event_id=event_id)
 
 
 def check_subject(connection: Connection, *, firm_id: UUID, matter_id: UUID) -> None:
@@ -66,9 +78,9 @@ def check_subject(connection: Connection, *, firm_id: UUID, matter_id: UUID) -> 
 
     Raises:
         EnvelopeRefusedError: it is not; a forged envelope, or a matter that is gone.
+        ScopeError: the connection works for another firm, or for none.
     """
-    found = connection.execute(SUBJECT, {"firm_id": firm_id, "matter_id": matter_id})
-    if found.first() is None:
+    if not _under(connection, firm_id, SUBJECT, matter_id=matter_id):
         raise EnvelopeRefusedError(RefusalReason.SUBJECT_NOT_VISIBLE, ["firm_id", "subject.id"])
 
 
@@ -78,5 +90,14 @@ def load_egress_consent(connection: Connection, *, firm_id: UUID) -> bool:
     Args:
         connection: under the envelope's firm.
         firm_id: the envelope's firm.
+
+    Raises:
+        ScopeError: the connection works for another firm, or for none.
     """
-    return connection.scalar(CONSENT, {"firm_id": firm_id}) is True
+    return _under(connection, firm_id, CONSENT)
+
+
+def _under(connection: Connection, firm_id: UUID, question: TextClause, **more: UUID) -> bool:
+    scope, answer = connection.execute(question, {"firm_id": firm_id, **more}).one()
+    require_firm(scope, firm_id)
+    return answer is True

@@ -1,7 +1,8 @@
 """What waits: per lane, and what no lane will ever take.
 
 Promises: reads the partial indexes of pending and parked rows only, and counts to a limit, so that
-asking is cheap at any size; a baton that no runner picks up is counted and named.
+asking is cheap at any size; a baton that no runner picks up is counted and named; asked in any scope
+but the staff worker's, it raises ScopeError rather than count one firm's rows, or none.
 Never: changes a row.
 """
 
@@ -16,6 +17,7 @@ from sqlalchemy import Connection, text
 from pramaan_pipelines.contracts.text import safe_text
 from pramaan_pipelines.outbox.lanes import LANES, OUTBOXES, Lane
 from pramaan_pipelines.store.counting import COUNT_LIMIT, Count
+from pramaan_pipelines.store.database import require_staff
 
 # One index probe: is anything due now?
 ANY_DUE: Final = """
@@ -121,6 +123,7 @@ class WaitingRow:
 
 def any_due(connection: Connection, lane: Lane) -> bool:
     """Tell whether a drain of `lane` would take a row now."""
+    require_staff(connection)
     found = connection.scalar(
         text(ANY_DUE.format(table=lane.outbox.table)), {"event_type": lane.event_type}
     )
@@ -129,6 +132,7 @@ def any_due(connection: Connection, lane: Lane) -> bool:
 
 def backlog(connection: Connection, lane: Lane, limit: int = COUNT_LIMIT) -> Backlog:
     """Count what stands in `lane`, up to `limit` rows pending and as many parked."""
+    require_staff(connection)
     asked = {"event_type": lane.event_type, "limit": limit + 1}
     pending, oldest = connection.execute(text(PENDING.format(table=lane.outbox.table)), asked).one()
     parked = connection.scalar(text(PARKED.format(table=lane.outbox.table)), asked) or 0
@@ -146,6 +150,7 @@ def first_parked(connection: Connection, lane: Lane, limit: int) -> list[Waiting
 
 
 def _named(connection: Connection, query: str, lane: Lane, limit: int) -> list[WaitingRow]:
+    require_staff(connection)
     rows = connection.execute(
         text(query.format(table=lane.outbox.table)),
         {"event_type": lane.event_type, "limit": limit},
@@ -162,6 +167,7 @@ def unclaimed_events(connection: Connection, limit: int = COUNT_LIMIT) -> dict[s
     Counts stop at `limit` rows a type. Of 20 types of an outbox the most frequent five are named;
     the rest are one entry.
     """
+    require_staff(connection)
     found: dict[str, Count] = {}
     for outbox in OUTBOXES:
         known = [str(lane.event_type) for lane in LANES if lane.outbox is outbox]

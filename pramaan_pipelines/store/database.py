@@ -32,6 +32,8 @@ SET_SCOPE: Final = text("""
            set_config('idle_in_transaction_session_timeout', :idle_ms, true)
 """)
 
+IS_STAFF: Final = text("SELECT current_setting('app.is_staff', true) = 'true'")
+
 TIMEOUTS: Final = {"statement_ms": "30000", "lock_ms": "10000", "idle_ms": "120000"}
 """Milliseconds. A drain idles in its transaction while it sends, for 60 s at the most."""
 
@@ -70,8 +72,7 @@ class Database:
         Raises:
             ScopeError: `firm_id` is not a UUID.
         """
-        if not isinstance(firm_id, UUID):
-            raise ScopeError("a firm scope needs the firm's UUID; open `staff()` for lane work")
+        _require_uuid(firm_id)
         with transaction(self._engine) as connection:
             enter_firm(connection, firm_id, user_id=user_id, role=role)
             yield connection
@@ -135,7 +136,12 @@ def sqlstate(error: DBAPIError) -> str | None:
 def enter_firm(
     connection: Connection, firm_id: UUID, *, user_id: UUID | None = None, role: str = FIRM_ADMIN
 ) -> None:
-    """Set the firm scope on the caller's own transaction; it ends with that transaction."""
+    """Set the firm scope on the caller's own transaction; it ends with that transaction.
+
+    Raises:
+        ScopeError: `firm_id` is not a UUID.
+    """
+    _require_uuid(firm_id)
     _set_scope(
         connection,
         firm_id=str(firm_id),
@@ -143,6 +149,29 @@ def enter_firm(
         role=role,
         is_staff="false",
     )
+
+
+def require_firm(scope: str | None, firm_id: UUID) -> None:
+    """Check `scope`, the app.firm_id that a query returned beside its answer.
+
+    Raises:
+        ScopeError: the transaction does not work for `firm_id`, so that no row means nothing.
+    """
+    if (scope or "").lower() != str(firm_id):
+        raise ScopeError(
+            "the transaction works for another firm than it is asked about, or for none: open "
+            "`Database.firm` for that firm, or call `enter_firm` on the transaction"
+        )
+
+
+def require_staff(connection: Connection) -> None:
+    """Check that the transaction is the staff worker's, who sees every firm's rows.
+
+    Raises:
+        ScopeError: it is not, so that no row would not mean that nothing is there.
+    """
+    if connection.scalar(IS_STAFF) is not True:
+        raise ScopeError("lane work reads every firm's rows: open `Database.staff` for it")
 
 
 def make_engine(url: SecretStr, *, pool_size: int = 2) -> Engine:
@@ -177,6 +206,11 @@ def make_engine(url: SecretStr, *, pool_size: int = 2) -> Engine:
             "tcp_user_timeout": 30_000,
         },
     )
+
+
+def _require_uuid(firm_id: object) -> None:
+    if not isinstance(firm_id, UUID):
+        raise ScopeError("a firm scope needs the firm's UUID; open `staff()` for lane work")
 
 
 def _unreadable() -> SettingsError:

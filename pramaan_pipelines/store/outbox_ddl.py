@@ -12,7 +12,7 @@ from pramaan_pipelines.errors import SchemaError
 from pramaan_pipelines.store.ledger import Ledger
 from pramaan_pipelines.store.roles import APP_ROLE, MAINTENANCE_ROLE
 
-MY_FIRM: Final = "firm_id = (SELECT NULLIF(current_setting('app.firm_id', true), '')::uuid)"
+MY_FIRM: Final = "firm_id = (SELECT ops.pramaan_firm(true))"
 STAFF: Final = "(SELECT current_setting('app.is_staff', true)) = 'true'"
 
 DISPATCH: Final = {

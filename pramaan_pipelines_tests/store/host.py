@@ -153,6 +153,9 @@ CATALOGUE = """
         pg_get_expr(polqual, polrelid), pg_get_expr(polwithcheck, polrelid))
     FROM relations r JOIN pg_policy p ON p.polrelid = r.oid
     UNION ALL
+    SELECT 'function', p.oid::regprocedure::text, p.prosrc
+    FROM pg_proc p JOIN mine m ON m.oid = p.pronamespace
+    UNION ALL
     SELECT 'grant', g.what, format('%s to %s', a.privilege_type,
         CASE a.grantee WHEN 0 THEN 'public' ELSE pg_get_userbyid(a.grantee) END)
     FROM granted g, aclexplode(coalesce(g.acl, acldefault(g.kind::"char", g.owner))) a
