@@ -52,7 +52,12 @@ def _firms(ledger: Ledger) -> None:
     if ledger.absent("public.firms"):
         ledger.table("public.firms", {"id": ID, "name": "text NOT NULL", "created_at": NOW})
         mine = MY_FIRM.replace("firm_id", "id", 1)
-        _seal(ledger, "public.firms", f"USING ({mine}) WITH CHECK ({mine})", ("name",))
+        _seal(
+            ledger,
+            "public.firms",
+            f"USING ({mine}) WITH CHECK ({mine} AND {FIRM_ADMIN})",
+            ("name",),
+        )
     if ledger.absent("public.firm_inference_egress_consents"):
         ledger.table(
             "public.firm_inference_egress_consents",
@@ -61,7 +66,7 @@ def _firms(ledger: Ledger) -> None:
         _seal(
             ledger,
             "public.firm_inference_egress_consents",
-            f"USING ({MY_FIRM}) WITH CHECK ({MY_FIRM})",
+            f"USING ({MY_FIRM}) WITH CHECK ({MY_FIRM} AND {FIRM_ADMIN})",
             ("granted", "updated_at"),
         )
 
@@ -73,7 +78,7 @@ def _matters(ledger: Ledger) -> None:
         ledger.table(
             "public.matter_assignments",
             {"firm_id": "uuid NOT NULL", "matter_id": "uuid NOT NULL", "user_id": "uuid NOT NULL"},
-            # The firm first: a key without it would tell one firm of another's rows, and let it take
+            # The firm first: a key without it tells one firm of another's rows, and lets it take
             # their place.
             ("PRIMARY KEY (firm_id, matter_id, user_id)",),
         )

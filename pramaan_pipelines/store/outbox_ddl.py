@@ -13,7 +13,7 @@ from pramaan_pipelines.store.ledger import Ledger
 from pramaan_pipelines.store.roles import APP_ROLE, MAINTENANCE_ROLE
 
 MY_FIRM: Final = "firm_id = (SELECT ops.pramaan_firm(true))"
-STAFF: Final = "(SELECT current_setting('app.is_staff', true)) = 'true'"
+STAFF: Final = "(SELECT ops.pramaan_is_staff())"
 
 DISPATCH: Final = {
     "dispatched_at": "timestamptz",
@@ -73,7 +73,9 @@ def make_outbox(ledger: Ledger, name: str, own: Mapping[str, str]) -> None:
         f"{table} (dispatched_at) WHERE dispatched_at IS NOT NULL",
     )
     ledger.force_row_security(table)
-    ledger.policy(table, f"{name}_firm_isolation", f"USING ({MY_FIRM}) WITH CHECK ({MY_FIRM})")
+    # A firm reads and writes what it announces, and does not mark it as sent.
+    ledger.policy(table, f"{name}_firm_isolation", f"FOR SELECT USING ({MY_FIRM})")
+    ledger.policy(table, f"{name}_firm_insert", f"FOR INSERT WITH CHECK ({MY_FIRM})")
     seal_staff(ledger, table, name)
     ledger.policy(
         table,

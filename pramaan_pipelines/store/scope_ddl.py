@@ -11,11 +11,12 @@ from typing import Final
 from pramaan_pipelines.store.ledger import Ledger
 from pramaan_pipelines.store.roles import APP_ROLE
 
-NAME: Final = "ops.pramaan_firm(boolean)"
+FIRM: Final = "ops.pramaan_firm(boolean)"
+STAFF: Final = "ops.pramaan_is_staff()"
 
 # A policy asks once a statement, as (SELECT ops.pramaan_firm(...)), and only where there is a row
 # to ask about. The search_path is set because a session may put types of its own before ours.
-MAKE: Final = f"""
+MAKE_FIRM: Final = f"""
     CREATE FUNCTION ops.pramaan_firm(or_staff boolean) RETURNS uuid
     LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
     AS $$
@@ -24,7 +25,10 @@ MAKE: Final = f"""
         staff boolean := coalesce(current_setting('app.is_staff', true), '') = 'true';
     BEGIN
         IF firm IS NULL THEN
-            IF (staff AND or_staff) OR NOT pg_has_role(current_user, '{APP_ROLE}', 'USAGE') THEN
+            IF (staff AND or_staff) OR NOT (
+                pg_has_role(session_user, '{APP_ROLE}', 'USAGE')
+                OR pg_has_role(current_user, '{APP_ROLE}', 'USAGE')
+            ) THEN
                 RETURN NULL;
             END IF;
             RAISE EXCEPTION 'no firm is set: rows may be there that this transaction cannot see'
@@ -38,7 +42,19 @@ MAKE: Final = f"""
     END $$"""
 
 
+# A policy that asks only this would show no row to a session without any scope.
+MAKE_STAFF: Final = """
+    CREATE FUNCTION ops.pramaan_is_staff() RETURNS boolean
+    LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+    AS $$
+    BEGIN
+        PERFORM ops.pramaan_firm(true);
+        RETURN coalesce(current_setting('app.is_staff', true), '') = 'true';
+    END $$"""
+
+
 def make_scope(ledger: Ledger) -> None:
-    """Make the function; everybody may call it, as everybody may read the setting."""
-    ledger.run(MAKE, f"DROP FUNCTION {NAME}")
-    ledger.run(f"GRANT EXECUTE ON FUNCTION {NAME} TO PUBLIC", None)
+    """Make the functions; everybody may call them, as everybody may read the settings."""
+    for name, statement in ((FIRM, MAKE_FIRM), (STAFF, MAKE_STAFF)):
+        ledger.run(statement, f"DROP FUNCTION {name}")
+        ledger.run(f"GRANT EXECUTE ON FUNCTION {name} TO PUBLIC", None)
