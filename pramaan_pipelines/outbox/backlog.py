@@ -1,8 +1,8 @@
 """What waits: per lane, and what no lane will ever take.
 
 Promises: reads the partial indexes of pending and parked rows only, and counts to a limit, so that
-asking is cheap at any size; a baton that no runner picks up is counted and named; asked in any scope
-but the staff worker's, it raises ScopeError rather than count one firm's rows, or none.
+asking is cheap at any size; a baton that no runner picks up is counted and named; in any scope
+but the staff worker's it raises ScopeError, rather than count one firm's rows, or none.
 Never: changes a row.
 """
 
