@@ -35,7 +35,6 @@ from pramaan_pipelines.orchestration.names import NO_RUN_RETRIES, TAG_LANE, max_
 from pramaan_pipelines.orchestration.road import destination_key
 from pramaan_pipelines.orchestration.tables import markdown_table
 from pramaan_pipelines.outbox.backlog import any_due, backlog, told_of_kinds, unclaimed_events
-from pramaan_pipelines.outbox.drain import DrainLimits
 from pramaan_pipelines.outbox.lanes import LANES, Lane
 from pramaan_pipelines.outbox.relay import (
     DEFAULT_BUDGET_SECONDS,
@@ -43,6 +42,7 @@ from pramaan_pipelines.outbox.relay import (
     StoppedReason,
     run_relay,
 )
+from pramaan_pipelines.outbox.selection import DrainLimits
 from pramaan_pipelines.settings import Settings
 from pramaan_pipelines.store.database import Database, told_of
 from pramaan_pipelines.telemetry.provider import Telemetry

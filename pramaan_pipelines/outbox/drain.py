@@ -1,7 +1,8 @@
 """One drain: one batch of one lane in one transaction, under one span.
 
-Promises: exactly the pending rows of the lane are taken, oldest first; a row is marked as
-dispatched in the transaction that held it while it was sent; each row gets its own end.
+Promises: exactly the rows that the selection names are taken; for the relays those are the lane's
+pending rows, oldest first. A row is marked as dispatched in the transaction that held it while it
+was sent, and each row gets its own end.
 Never: re-stamps a trace context, sends a row of another lane, lets a row's fault stop its
 neighbours, or counts an outage against a row.
 
@@ -20,7 +21,6 @@ from sqlalchemy import Connection, text
 
 from pramaan_pipelines.contracts.outcomes import EnvelopeRefusedError
 from pramaan_pipelines.contracts.text import safe_text
-from pramaan_pipelines.contracts.trace import TraceContext
 from pramaan_pipelines.messaging.publisher import (
     OutboundMessage,
     Publisher,
@@ -33,35 +33,13 @@ from pramaan_pipelines.outbox.lanes import (
     DOMAIN_EVENT,
     Lane,
 )
+from pramaan_pipelines.outbox.selection import Answered, DrainLimits, Due, Row, Selection
 from pramaan_pipelines.store.database import Database
 from pramaan_pipelines.telemetry.propagation import link_from_trace_context
-from pramaan_pipelines.telemetry.provider import MAX_BATCH_ROWS, Telemetry
+from pramaan_pipelines.telemetry.provider import Telemetry
 from pramaan_pipelines.telemetry.spans import manual_span, mark_failed
 
-MAX_MESSAGE_BYTES: Final = 256 * 1024
-
-# Reads {table}_pending_idx (event_type, id) WHERE dispatched_at IS NULL AND parked_at IS NULL.
-# The running sum cuts the batch by bytes in the database: what is over the budget is not fetched,
-# and its lock goes with the commit. A body over the limit is not fetched at all, only its size.
-SELECT_PENDING: Final = """
-    WITH due AS MATERIALIZED (
-        SELECT id, event_id, firm_id, traceparent, tracestate, {body} AS body
-        FROM {table}
-        WHERE dispatched_at IS NULL AND parked_at IS NULL
-          AND event_type = :event_type AND next_attempt_at <= now()
-          AND (CAST(:only AS bigint) IS NULL OR id = :only)
-        ORDER BY id
-        LIMIT :max_rows
-        FOR UPDATE SKIP LOCKED
-    ), sized AS (
-        SELECT *, octet_length(body) AS bytes,
-               sum(least(octet_length(body), :max_message)) OVER (ORDER BY id) AS running
-        FROM due
-    )
-    SELECT id, event_id, firm_id, traceparent, tracestate, bytes,
-           CASE WHEN bytes <= :max_message THEN body END AS body
-    FROM sized WHERE running <= :max_bytes ORDER BY id
-"""
+DUE: Final = Due()
 
 MARK_SENT: Final = """
     UPDATE {table} SET dispatched_at = now(), last_dispatch_error = NULL
@@ -90,33 +68,6 @@ MARK_UNSENT: Final = """
 """
 
 
-@dataclass(frozen=True)
-class DrainLimits:
-    """The bounds of one batch, and of what a row may cost.
-
-    Attributes:
-        rows: the most rows of a batch; at most MAX_BATCH_ROWS, the bound of a span's links.
-        bytes: the most body bytes of a batch held in memory, at least one message's limit.
-        send_seconds: no call to the destination starts later than this after the first.
-        attempts: refusals by name before a row is parked.
-        pause_seconds: the first pause after a failure.
-        max_pause_seconds: the longest pause.
-    """
-
-    rows: int = 500
-    bytes: int = 8 * 1024 * 1024
-    send_seconds: float = 20.0
-    attempts: int = 8
-    pause_seconds: float = 20.0
-    max_pause_seconds: float = 3600.0
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.rows <= MAX_BATCH_ROWS:
-            raise ValueError(f"rows must be from 1 to {MAX_BATCH_ROWS}")
-        if self.bytes < MAX_MESSAGE_BYTES:
-            raise ValueError(f"bytes must be at least {MAX_MESSAGE_BYTES}, or no row might fit")
-
-
 class Failure(NamedTuple):
     """A row that was not sent, and why."""
 
@@ -132,7 +83,8 @@ class DrainResult:
 
     Attributes:
         selected: rows taken.
-        sent: rows accepted and marked as dispatched.
+        sent: rows accepted, and marked as dispatched where they were not yet.
+        again: those of them that had been sent before.
         failed: rows not sent, to be tried again.
         parked: rows that will not be tried again until somebody redrives them.
         bytes: body bytes of the rows sent.
@@ -142,6 +94,7 @@ class DrainResult:
 
     selected: int = 0
     sent: int = 0
+    again: int = 0
     failed: int = 0
     parked: int = 0
     bytes: int = 0
@@ -172,66 +125,37 @@ def relay_pending_domain_events(
     return _relay_pending_outbox_events(database, publisher, telemetry, limits, DOMAIN_EVENT)
 
 
-class _Row(NamedTuple):
-    id: int
-    event_id: UUID
-    firm_id: UUID
-    traceparent: str | None
-    tracestate: str | None
-    bytes: int
-    body: str | None
-
-    @property
-    def trace(self) -> TraceContext:
-        return TraceContext(self.traceparent, self.tracestate)
-
-
 def _relay_pending_outbox_events(  # noqa: PLR0913, PLR0917
     database: Database,
     publisher: Publisher,
     telemetry: Telemetry,
     limits: DrainLimits,
     lane: Lane,
-    only: int | None = None,
+    selection: Selection = DUE,
 ) -> DrainResult:
-    """Drain one batch of `lane`, or the one row `only`: the body that every relay shares."""
+    """Drain one batch of what `selection` takes of `lane`: the body that every relay shares."""
     with (
         telemetry.timed(lane.metric),
         manual_span(telemetry.tracer, lane.span) as span,
         database.staff() as connection,
     ):
-        rows = _select(connection, lane, limits, only)
+        rows = selection.select(connection, lane, limits)
         for row in rows:
             if link := link_from_trace_context(row.trace):
                 span.add_link(link.context, link.attributes)
         span.set_attribute("messaging.batch.message_count", len(rows))
         if not rows:
             return DrainResult()
-        result = _mark(connection, lane, limits, rows, _send(publisher, lane, limits, rows))
+        answered = list(zip(rows, _send(publisher, lane, limits, rows), strict=True))
+        result = _mark(connection, lane, limits, answered)
+        selection.settle(connection, answered)
         if result.outage is not None:
             mark_failed(span, SendStatus.UNAVAILABLE)
         return result
 
 
-def _select(
-    connection: Connection, lane: Lane, limits: DrainLimits, only: int | None
-) -> list[_Row]:
-    query = SELECT_PENDING.format(table=lane.outbox.table, body=lane.outbox.body)
-    found = connection.execute(
-        text(query),
-        {
-            "event_type": lane.event_type,
-            "only": only,
-            "max_rows": limits.rows,
-            "max_bytes": limits.bytes,
-            "max_message": MAX_MESSAGE_BYTES,
-        },
-    )
-    return [_Row(*row) for row in found]
-
-
 def _send(
-    publisher: Publisher, lane: Lane, limits: DrainLimits, rows: Sequence[_Row]
+    publisher: Publisher, lane: Lane, limits: DrainLimits, rows: Sequence[Row]
 ) -> list[SendResult]:
     """Return the answer for each row, in order; what must not be sent is answered here."""
     problems = [_problem(lane, row) for row in rows]
@@ -249,7 +173,7 @@ def _send(
     ]
 
 
-def _problem(lane: Lane, row: _Row) -> str | None:
+def _problem(lane: Lane, row: Row) -> str | None:
     """Return why a row must never be sent; None where it may be.
 
     An envelope that names another firm or event than its row would act under that name: row level
@@ -272,26 +196,25 @@ def _mark(
     connection: Connection,
     lane: Lane,
     limits: DrainLimits,
-    rows: Sequence[_Row],
-    results: Sequence[SendResult],
+    answered: Answered,
 ) -> DrainResult:
+    """Write each row's end. One that was sent before keeps the first: its retention counts on."""
     table = lane.outbox.table
-    pairs = list(zip(rows, results, strict=True))
-    sent = [row for row, result in pairs if result.status is SendStatus.ACCEPTED]
-    if sent:
-        connection.execute(text(MARK_SENT.format(table=table)), {"ids": [row.id for row in sent]})
-    unsent = [(row, result) for row, result in pairs if result.status is not SendStatus.ACCEPTED]
+    sent = [row for row, result in answered if result.status is SendStatus.ACCEPTED]
+    if new := [row.id for row in sent if not row.again]:
+        connection.execute(text(MARK_SENT.format(table=table)), {"ids": new})
+    unsent = [(row, result) for row, result in answered if result.status is not SendStatus.ACCEPTED]
     parked: set[int] = set()
-    if unsent:
+    if pending := [(row, result) for row, result in unsent if not row.again]:
         marked = connection.execute(
             text(MARK_UNSENT.format(table=table)),
             {
-                "ids": [row.id for row, _ in unsent],
-                "errors": [_error(result) for _, result in unsent],
+                "ids": [row.id for row, _ in pending],
+                "errors": [_error(result) for _, result in pending],
                 "blames": [
-                    int(result.status is not SendStatus.UNAVAILABLE) for _, result in unsent
+                    int(result.status is not SendStatus.UNAVAILABLE) for _, result in pending
                 ],
-                "hopeless": [result.status is SendStatus.IMPOSSIBLE for _, result in unsent],
+                "hopeless": [result.status is SendStatus.IMPOSSIBLE for _, result in pending],
                 "pause": limits.pause_seconds,
                 "max_pause": limits.max_pause_seconds,
                 "max_attempts": limits.attempts,
@@ -300,8 +223,9 @@ def _mark(
         parked = {row_id for row_id, is_parked in marked if is_parked}
     outages = Counter(_error(r) for _, r in unsent if r.status is SendStatus.UNAVAILABLE)
     return DrainResult(
-        selected=len(rows),
+        selected=len(answered),
         sent=len(sent),
+        again=len(sent) - len(new),
         failed=len(unsent) - len(parked),
         parked=len(parked),
         bytes=sum(row.bytes for row in sent),

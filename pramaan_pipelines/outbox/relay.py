@@ -12,12 +12,13 @@ from typing import Final
 
 from pramaan_pipelines.messaging.publisher import Publisher
 from pramaan_pipelines.outbox.drain import (
-    DrainLimits,
+    DUE,
     DrainResult,
     Failure,
 )
 from pramaan_pipelines.outbox.lanes import Lane
 from pramaan_pipelines.outbox.salvage import drain_batch
+from pramaan_pipelines.outbox.selection import DrainLimits, Selection
 from pramaan_pipelines.store.database import Database
 from pramaan_pipelines.telemetry.provider import Telemetry
 
@@ -43,6 +44,7 @@ class RelayRun:
     drains: int = 0
     selected: int = 0
     sent: int = 0
+    again: int = 0
     failed: int = 0
     parked: int = 0
     bytes: int = 0
@@ -55,6 +57,7 @@ class RelayRun:
         self.drains += 1
         self.selected += drain.selected
         self.sent += drain.sent
+        self.again += drain.again
         self.failed += drain.failed
         self.parked += drain.parked
         self.bytes += drain.bytes
@@ -71,6 +74,7 @@ def run_relay(  # noqa: PLR0913
     telemetry: Telemetry,
     limits: DrainLimits,
     budget_seconds: float = DEFAULT_BUDGET_SECONDS,
+    selection: Selection = DUE,
 ) -> RelayRun:
     """Drain `lane` until it is empty, its destination takes nothing, or `budget_seconds` are spent.
 
@@ -81,10 +85,11 @@ def run_relay(  # noqa: PLR0913
         telemetry: where each drain's span and duration go.
         limits: the bounds of each drain.
         budget_seconds: no drain starts after these.
+        selection: which of the lane's rows; it is empty when a drain of it takes none.
     """
     run, started = RelayRun(), monotonic()
     while True:
-        drain = drain_batch(database, publisher, telemetry, limits, lane)
+        drain = drain_batch(database, publisher, telemetry, limits, lane, selection)
         run.add(drain)
         run.seconds = monotonic() - started
         # Rows that met an outage pause. Where others of the batch got through, the lane behind them

@@ -14,12 +14,13 @@ from sqlalchemy.exc import DBAPIError
 
 from pramaan_pipelines.messaging.publisher import Publisher, SendStatus
 from pramaan_pipelines.outbox.drain import (
-    DrainLimits,
+    DUE,
     DrainResult,
     Failure,
     _relay_pending_outbox_events,
 )
 from pramaan_pipelines.outbox.lanes import Lane
+from pramaan_pipelines.outbox.selection import DrainLimits, Selection
 from pramaan_pipelines.store.database import Database, sqlstate
 from pramaan_pipelines.telemetry.provider import Telemetry
 
@@ -27,14 +28,6 @@ from pramaan_pipelines.telemetry.provider import Telemetry
 # exceeded.
 UNREADABLE: Final = ("22", "54")
 QUERY_CANCELED: Final = "57014"
-
-# Ids only: whatever is wrong with a body is not met here.
-DUE_IDS: Final = """
-    SELECT id FROM {table}
-    WHERE dispatched_at IS NULL AND parked_at IS NULL
-      AND event_type = :event_type AND next_attempt_at <= now()
-    ORDER BY id LIMIT :rows
-"""
 
 SET_ASIDE: Final = """
     UPDATE {table} SET
@@ -47,29 +40,32 @@ SET_ASIDE: Final = """
 """
 
 
-def drain_batch(
+def drain_batch(  # noqa: PLR0913, PLR0917
     database: Database,
     publisher: Publisher,
     telemetry: Telemetry,
     limits: DrainLimits,
     lane: Lane,
+    selection: Selection = DUE,
 ) -> DrainResult:
-    """Drain one batch of `lane`; row by row where the batch cannot be read as a whole.
+    """Drain one batch of what `selection` takes of `lane`; row by row where it cannot be read.
 
     Raises:
         DBAPIError: a fault of the database that is no row's.
     """
     try:
-        return _relay_pending_outbox_events(database, publisher, telemetry, limits, lane)
+        return _relay_pending_outbox_events(database, publisher, telemetry, limits, lane, selection)
     except DBAPIError as error:
         if not _may_be_a_rows(error):
             raise
+        unreadable = error
     with database.staff() as connection:
-        query = text(DUE_IDS.format(table=lane.outbox.table))
-        ids = connection.scalars(query, {"event_type": lane.event_type, "rows": limits.rows}).all()
+        ids = selection.ids(connection, lane, limits)
+    if ids is None:
+        raise unreadable
     total, deadline = DrainResult(), monotonic() + limits.send_seconds
     for row_id in ids:
-        total = _sum(total, _one(database, publisher, telemetry, limits, lane, row_id))
+        total = _sum(total, _one(database, publisher, telemetry, limits, lane, selection, row_id))
         if total.outage is not None or monotonic() > deadline:
             break  # The rest is still due, and at least one row has its end.
     return total
@@ -81,11 +77,12 @@ def _one(  # noqa: PLR0913, PLR0917
     telemetry: Telemetry,
     limits: DrainLimits,
     lane: Lane,
+    selection: Selection,
     row_id: int,
 ) -> DrainResult:
     try:
         return _relay_pending_outbox_events(
-            database, publisher, telemetry, limits, lane, only=row_id
+            database, publisher, telemetry, limits, lane, selection.narrowed(row_id)
         )
     except DBAPIError as error:
         if not _may_be_a_rows(error):
@@ -123,6 +120,7 @@ def _sum(total: DrainResult, one: DrainResult) -> DrainResult:
         total,
         selected=total.selected + one.selected,
         sent=total.sent + one.sent,
+        again=total.again + one.again,
         failed=total.failed + one.failed,
         parked=total.parked + one.parked,
         bytes=total.bytes + one.bytes,

@@ -10,9 +10,9 @@ from pramaan_pipelines.messaging.clients import client
 from pramaan_pipelines.messaging.eventbridge import EventBusPublisher
 from pramaan_pipelines.messaging.publisher import OutboundMessage, Publisher, SendResult
 from pramaan_pipelines.messaging.sqs import QueueClient
-from pramaan_pipelines.outbox.drain import DrainLimits
 from pramaan_pipelines.outbox.lanes import DOMAIN_EVENT, Lane
 from pramaan_pipelines.outbox.relay import RelayRun, run_relay
+from pramaan_pipelines.outbox.selection import DrainLimits
 from pramaan_pipelines.settings import Settings
 from pramaan_pipelines.store.database import Database
 from pramaan_pipelines.telemetry.provider import Telemetry

@@ -2,9 +2,9 @@
 
 import sys
 
-from pramaan_pipelines.outbox.drain import DrainLimits
 from pramaan_pipelines.outbox.lanes import LANES
 from pramaan_pipelines.outbox.relay import run_relay
+from pramaan_pipelines.outbox.selection import DrainLimits
 from pramaan_pipelines.settings import Settings
 from pramaan_pipelines.store.database import Database
 from pramaan_pipelines.telemetry.provider import Telemetry

@@ -7,9 +7,9 @@ from threading import Event
 import pytest
 from pydantic import SecretStr
 
-from pramaan_pipelines.outbox.drain import DrainLimits
 from pramaan_pipelines.outbox.lanes import DOCUMENT_INGEST
 from pramaan_pipelines.outbox.relay import StoppedReason, run_relay
+from pramaan_pipelines.outbox.selection import DrainLimits
 from pramaan_pipelines.settings import Settings
 from pramaan_pipelines.store.database import Database
 from pramaan_pipelines_tests.faults.bench import Disturbed

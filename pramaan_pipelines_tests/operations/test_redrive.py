@@ -7,9 +7,9 @@ import pytest
 from dagster import DagsterInstance
 from pydantic import SecretStr
 
-from pramaan_pipelines.outbox.drain import DrainLimits
 from pramaan_pipelines.outbox.lanes import DOCUMENT_INGEST, DOCUMENT_REGISTRATION, LANES, Lane
 from pramaan_pipelines.outbox.redrive import MAX_SHOWN, ParkedSelection, redrive_parked
+from pramaan_pipelines.outbox.selection import DrainLimits
 from pramaan_pipelines.settings import Settings
 from pramaan_pipelines.store.database import Database
 from pramaan_pipelines_tests.operations.bench import press

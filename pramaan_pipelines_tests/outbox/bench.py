@@ -10,7 +10,6 @@ from psycopg.types.json import Jsonb
 
 from pramaan_pipelines.messaging.clients import client
 from pramaan_pipelines.outbox.drain import (
-    DrainLimits,
     DrainResult,
     relay_pending_document_ingest_events,
     relay_pending_document_registration_events,
@@ -23,6 +22,7 @@ from pramaan_pipelines.outbox.lanes import (
     DOMAIN_EVENT,
     Lane,
 )
+from pramaan_pipelines.outbox.selection import DrainLimits
 from pramaan_pipelines.settings import Settings
 from pramaan_pipelines.store.database import Database
 from pramaan_pipelines_tests.support.records import TelemetryRecord

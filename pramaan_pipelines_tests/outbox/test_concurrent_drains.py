@@ -8,8 +8,8 @@ import pytest
 from pydantic import SecretStr
 from sqlalchemy.exc import OperationalError
 
-from pramaan_pipelines.outbox.drain import DrainLimits
 from pramaan_pipelines.outbox.relay import RelayRun, run_relay
+from pramaan_pipelines.outbox.selection import DrainLimits
 from pramaan_pipelines.store.database import Database
 from pramaan_pipelines_tests.outbox.bench import Relay, event_ids, put, row, rows
 from pramaan_pipelines_tests.support.stub import Reply, Request, Stub, accept, slowly

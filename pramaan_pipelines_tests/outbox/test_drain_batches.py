@@ -9,9 +9,9 @@ from sqlalchemy import text
 
 from pramaan_pipelines.local.postgres import EmbeddedPostgres
 from pramaan_pipelines.outbox.backlog import any_due, backlog, unclaimed_events
-from pramaan_pipelines.outbox.drain import DrainLimits
 from pramaan_pipelines.outbox.lanes import DOCUMENT_REGISTRATION, DOMAIN_EVENT, LANES
 from pramaan_pipelines.outbox.producers import insert_document_ingest_event
+from pramaan_pipelines.outbox.selection import DrainLimits
 from pramaan_pipelines.settings import Settings
 from pramaan_pipelines.store.counting import Count
 from pramaan_pipelines.store.database import Database

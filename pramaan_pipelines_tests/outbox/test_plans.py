@@ -6,8 +6,8 @@ import pytest
 from sqlalchemy import text
 
 from pramaan_pipelines.outbox.backlog import ANY_DUE, OLDEST, PARKED, PENDING, STUCK, UNCLAIMED
-from pramaan_pipelines.outbox.drain import SELECT_PENDING
 from pramaan_pipelines.outbox.lanes import Lane
+from pramaan_pipelines.outbox.selection import BATCH, COLUMNS, SELECT_PENDING
 from pramaan_pipelines.store.database import Database
 from pramaan_pipelines_tests.outbox.bench import put
 from pramaan_pipelines_tests.support.world import World
@@ -34,7 +34,9 @@ def nodes(plan: dict[str, Any]) -> list[dict[str, Any]]:
 def test_the_drain_and_the_backlog_read_partial_indexes_and_never_the_rows_already_sent(
     grown: Lane, database: Database
 ) -> None:
-    assert indexes_read(SELECT_PENDING, grown, database) == {"pending_idx"}
+    assert indexes_read(BATCH.format(rows=SELECT_PENDING, order="id"), grown, database) == {
+        "pending_idx"
+    }
     assert indexes_read(ANY_DUE, grown, database) == {"pending_idx"}
     assert indexes_read(PENDING, grown, database) == {"pending_idx"}
     assert indexes_read(OLDEST, grown, database) == {"pending_idx"}
@@ -56,7 +58,7 @@ def indexes_read(query: str, lane: Lane, database: Database) -> set[str]:
         "kinds": 10,
         "limit": 1000,
     }
-    filled = query.format(table=table, body=lane.outbox.body)
+    filled = query.format(table=table, columns=COLUMNS.format(body=lane.outbox.body))
     statement = text("EXPLAIN (ANALYZE, FORMAT JSON) " + filled)
     wanted = statement.compile().params.keys()
     with database.staff() as connection:

@@ -3,9 +3,9 @@
 import pytest
 
 from pramaan_pipelines.contracts.event_types import EventType
-from pramaan_pipelines.outbox.drain import DrainLimits
 from pramaan_pipelines.outbox.lanes import LANES, OUTBOXES
 from pramaan_pipelines.outbox.relay import MAX_FAILURES_SHOWN, RelayRun, StoppedReason, run_relay
+from pramaan_pipelines.outbox.selection import DrainLimits
 from pramaan_pipelines_tests.outbox.bench import RELAYS, Relay, answering, put
 from pramaan_pipelines_tests.support.stub import Stub, error, slowly
 from pramaan_pipelines_tests.support.world import World

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from sqlalchemy.exc import DBAPIError
 
-from pramaan_pipelines.outbox.drain import DrainLimits
 from pramaan_pipelines.outbox.lanes import DOCUMENT_REGISTRATION, Lane, Outbox
 from pramaan_pipelines.outbox.relay import run_relay
+from pramaan_pipelines.outbox.selection import DrainLimits
 from pramaan_pipelines.settings import Settings
 from pramaan_pipelines.store.database import TIMEOUTS, Database
 from pramaan_pipelines_tests.outbox.bench import event_ids, put, row

@@ -11,8 +11,8 @@ from typing import Final
 from uuid import UUID
 
 from pramaan_pipelines.messaging.publisher import SendResult, SendStatus
-from pramaan_pipelines.outbox.drain import DrainLimits
 from pramaan_pipelines.outbox.lanes import Lane
+from pramaan_pipelines.outbox.selection import DrainLimits
 
 LIMITS: Final = DrainLimits(rows=3, attempts=2, pause_seconds=7200, max_pause_seconds=7200)
 """Few rows and attempts, so that their bounds are met; pauses that no test waits for."""

@@ -14,7 +14,7 @@ from sqlalchemy import TextClause, text
 from sqlalchemy.exc import IntegrityError
 
 from pramaan_pipelines.framer import claims, completion, gates, sweep
-from pramaan_pipelines.outbox import drain, redrive
+from pramaan_pipelines.outbox import drain, redrive, selection
 from pramaan_pipelines_tests.properties.bench import Bench, Machine
 from pramaan_pipelines_tests.properties.machines import (
     FramerMachine,
@@ -83,13 +83,13 @@ def marked_in_a_transaction_of_its_own(patch: pytest.MonkeyPatch) -> None:
         return real(publisher, lane, limits, rows)
 
     held: list[Any] = []
-    select = drain._select
+    select = selection.Due.select
 
-    def selecting(connection: Any, *rest: Any) -> Any:
+    def selecting(self: Any, connection: Any, *rest: Any) -> Any:
         held.append(connection)
-        return select(connection, *rest)
+        return select(self, connection, *rest)
 
-    patch.setattr(drain, "_select", selecting)
+    patch.setattr(selection.Due, "select", selecting)
     patch.setattr(drain, "_send", early)
 
 
@@ -107,20 +107,20 @@ def answers_are_not_read_one_by_one(patch: pytest.MonkeyPatch) -> None:
 BROKEN: Final[Mapping[str, tuple[type[Machine], Break]]] = {
     "a drain without SKIP LOCKED": (
         OutboxMachine,
-        sql(drain, name="SELECT_PENDING", old="FOR UPDATE SKIP LOCKED", new=""),
+        sql(selection, name="SELECT_PENDING", old="FOR UPDATE SKIP LOCKED", new=""),
     ),
     "a drain of every lane": (
         OutboxMachine,
-        sql(drain, name="SELECT_PENDING", old="AND event_type = :event_type", new=""),
+        sql(selection, name="SELECT_PENDING", old="AND event_type = :event_type", new=""),
     ),
     "a drain past every pause": (
         OutboxMachine,
-        sql(drain, name="SELECT_PENDING", old=r"next_attempt_at <= now\(\)", new="true"),
+        sql(selection, name="SELECT_PENDING", old=r"next_attempt_at <= now\(\)", new="true"),
     ),
     "the newest first": (
         OutboxMachine,
         sql(
-            drain,
+            selection,
             name="SELECT_PENDING",
             old=r"ORDER BY id\s+LIMIT",
             new="ORDER BY id DESC LIMIT",

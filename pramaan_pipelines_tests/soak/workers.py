@@ -33,9 +33,9 @@ from pramaan_pipelines.messaging.clients import client
 from pramaan_pipelines.messaging.consumer import QueueConsumer
 from pramaan_pipelines.messaging.publisher import OutboundMessage, Publisher, SendResult
 from pramaan_pipelines.orchestration import framer, healing, resources
-from pramaan_pipelines.outbox.drain import DrainLimits
 from pramaan_pipelines.outbox.lanes import LANES, Lane
 from pramaan_pipelines.outbox.relay import run_relay
+from pramaan_pipelines.outbox.selection import DrainLimits
 from pramaan_pipelines.settings import Settings
 from pramaan_pipelines.store.database import Database
 from pramaan_pipelines.telemetry.provider import Telemetry
