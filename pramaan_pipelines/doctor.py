@@ -31,7 +31,8 @@ ROLE: Final = text("""
 
 ABSENT: Final = text("""
     SELECT name FROM unnest(ARRAY['ops.document_ingest_outbox', 'ops.domain_event_outbox',
-                                  'ops.matter_frame_jobs', 'agents.agent_run']) AS name
+                                  'ops.matter_frame_jobs', 'ops.outbox_replays',
+                                  'agents.agent_run']) AS name
     WHERE to_regclass(name) IS NULL
 """)
 
@@ -40,7 +41,7 @@ UNSEALED: Final = text("""
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE (n.nspname, c.relname) IN (
         ('ops', 'document_ingest_outbox'), ('ops', 'domain_event_outbox'),
-        ('ops', 'matter_frame_jobs'), ('agents', 'agent_run'))
+        ('ops', 'matter_frame_jobs'), ('ops', 'outbox_replays'), ('agents', 'agent_run'))
       AND NOT (c.relrowsecurity AND c.relforcerowsecurity)
     ORDER BY 1
 """)

@@ -75,6 +75,7 @@ def run_relay(  # noqa: PLR0913
     limits: DrainLimits,
     budget_seconds: float = DEFAULT_BUDGET_SECONDS,
     selection: Selection = DUE,
+    run: RelayRun | None = None,
 ) -> RelayRun:
     """Drain `lane` until it is empty, its destination takes nothing, or `budget_seconds` are spent.
 
@@ -86,8 +87,9 @@ def run_relay(  # noqa: PLR0913
         limits: the bounds of each drain.
         budget_seconds: no drain starts after these.
         selection: which of the lane's rows; it is empty when a drain of it takes none.
+        run: sums to go on with.
     """
-    run, started = RelayRun(), monotonic()
+    run, started = run or RelayRun(), monotonic()
     while True:
         drain = drain_batch(database, publisher, telemetry, limits, lane, selection)
         run.add(drain)

@@ -133,7 +133,8 @@ class Due:
 
     def ids(self, connection: Connection, lane: Lane, limits: DrainLimits) -> Sequence[int]:
         """Return the ids of those rows."""
-        return fetch_ids(connection, SELECT_PENDING, lane, limits, only=self.only)
+        keys = fetch_keys(connection, SELECT_PENDING, lane, limits, only=self.only)
+        return [row_id for _, row_id in keys]
 
     def narrowed(self, row_id: int) -> Self:
         """Return the selection of that row."""
@@ -168,10 +169,10 @@ def fetch(
     return [Row(*row) for row in found]
 
 
-def fetch_ids(
+def fetch_keys(
     connection: Connection, query: str, lane: Lane, limits: DrainLimits, **parameters: Any
-) -> Sequence[int]:
-    """Return the ids that `query` finds, in its order."""
-    statement = text(query.format(table=lane.outbox.table, columns="id"))
+) -> list[tuple[datetime, int]]:
+    """Return created_at and id of what `query` finds, in its order."""
+    statement = text(query.format(table=lane.outbox.table, columns="created_at, id"))
     given = {"event_type": lane.event_type, "max_rows": limits.rows, **parameters}
-    return connection.scalars(statement, given).all()
+    return [(created_at, row_id) for created_at, row_id in connection.execute(statement, given)]

@@ -11,6 +11,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    Date,
     DateTime,
     Identity,
     Index,
@@ -22,7 +23,7 @@ from sqlalchemy import (
     UniqueConstraint,
     text,
 )
-from sqlalchemy.dialects.postgresql import JSONB, UUID
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB, UUID
 
 METADATA: Final = MetaData()
 _NOW: Final = text("now()")
@@ -109,6 +110,47 @@ for _outbox in (document_ingest_outbox, domain_event_outbox):
         _outbox.c.id,
         postgresql_where=text("parked_at IS NOT NULL"),
     )
+    # A replay reads one day of a lane: what of it is pending, or what of it was sent.
+    for _which, _rows in (
+        ("pending", "dispatched_at IS NULL AND parked_at IS NULL"),
+        ("sent", "dispatched_at IS NOT NULL"),
+    ):
+        Index(
+            f"{_outbox.name}_{_which}_day_idx",
+            _outbox.c.event_type,
+            _outbox.c.created_at,
+            _outbox.c.id,
+            postgresql_where=text(_rows),
+        )
+
+outbox_replays: Final = Table(
+    "outbox_replays",
+    METADATA,
+    _uuid("id", default="gen_random_uuid()"),
+    Column("lane", Text, nullable=False),
+    Column("day", Date, nullable=False),
+    Column("also_sent", Boolean, nullable=False),
+    _time("started_at", nullable=False),
+    Column("status", Text, nullable=False, server_default=text("'open'")),
+    _time("updated_at", nullable=False),
+    _time("passed_at"),
+    Column("passed_id", BigInteger),
+    Column("owed", ARRAY(BigInteger), nullable=False, server_default=text("'{}'")),
+    *(
+        Column(name, BigInteger, nullable=False, server_default=text("0"))
+        for name in ("sent", "again", "failed")
+    ),
+    PrimaryKeyConstraint("id", name="outbox_replays_pkey"),
+    schema="ops",
+)
+Index(
+    "outbox_replays_open_key",
+    outbox_replays.c.lane,
+    outbox_replays.c.day,
+    outbox_replays.c.also_sent,
+    unique=True,
+    postgresql_where=text("status = 'open'"),
+)
 
 matter_frame_jobs: Final = Table(
     "matter_frame_jobs",
