@@ -19,7 +19,8 @@ from pramaan_pipelines.orchestration.sweep import (
     stale_frame_job_sweep_job,
     stale_frame_job_sweep_schedule,
 )
-from pramaan_pipelines.settings import HINT, REQUIRED, missing_settings
+from pramaan_pipelines.orchestration.wake_up import relay_wake_up_sensor
+from pramaan_pipelines.settings import HINT, REQUIRED, missing_settings, wake_up_wanted
 
 if missing := missing_settings(os.environ, REQUIRED):
     logging.getLogger(__name__).warning(
@@ -38,6 +39,10 @@ defs = Definitions(
         *OPERATIONS,
     ],
     schedules=[*RELAY_SCHEDULES, stale_frame_job_sweep_schedule, prune_outboxes_schedule],
-    sensors=[framer_events_sensor, frame_healing_sensor],
+    sensors=[
+        framer_events_sensor,
+        frame_healing_sensor,
+        relay_wake_up_sensor(running=wake_up_wanted(os.environ)),
+    ],
     resources=make_resources(),
 )

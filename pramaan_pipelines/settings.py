@@ -108,6 +108,14 @@ SECRET_SETTINGS: Final = tuple(
 )
 
 
+def wake_up_wanted(environment: Mapping[str, str]) -> bool:
+    """Tell whether PRAMAAN_WAKE_UP asks for it, before there is a whole environment to load.
+
+    What is no yes is a no here; `Settings.load` names it.
+    """
+    return environment.get("PRAMAAN_WAKE_UP", "").strip().lower() in {"1", "true", "yes", "on"}
+
+
 def missing_settings(environment: Mapping[str, str], names: Iterable[str]) -> list[str]:
     """Return those of `names` that `environment` does not set, as they were given."""
     return [name for name in names if not environment.get(name)]

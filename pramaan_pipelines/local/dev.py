@@ -78,7 +78,11 @@ def dev(
         child = ending.enter_context(
             dagster(
                 *("dev", "-w", str(home.workspace), "-h", "127.0.0.1", "-p", str(ui)),
-                environment={**os.environ, "DAGSTER_HOME": str(home.folder)},
+                environment={
+                    "PRAMAAN_WAKE_UP": "true",
+                    **os.environ,
+                    "DAGSTER_HOME": str(home.folder),
+                },
                 folder=home.workspace.parent,
                 output=ending.enter_context(log.open("wb")),
             )

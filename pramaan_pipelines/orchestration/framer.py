@@ -12,7 +12,6 @@ from typing import Any, Final
 from dagster import (
     AssetObservation,
     DagsterInstance,
-    DagsterRunStatus,
     DefaultSensorStatus,
     Failure,
     HookContext,
@@ -38,6 +37,7 @@ from pramaan_pipelines.orchestration import framer_ops as ops
 from pramaan_pipelines.orchestration import names
 from pramaan_pipelines.orchestration.consume_span import delivery_of
 from pramaan_pipelines.orchestration.road import FRAMER_QUEUE
+from pramaan_pipelines.orchestration.unfinished import UNFINISHED
 from pramaan_pipelines.store.database import Database
 
 MAX_FRAMER_RUNS: Final = 6
@@ -46,14 +46,6 @@ MAX_FRAMER_RUNS: Final = 6
 TICK_SECONDS: Final = 10.0
 LONGEST_LIFE: Final = timedelta(hours=1)
 """Well over what a run may wait (its places are few) and run (its `dagster/max_runtime`)."""
-
-UNFINISHED: Final = [
-    DagsterRunStatus.QUEUED,
-    DagsterRunStatus.NOT_STARTED,
-    DagsterRunStatus.STARTING,
-    DagsterRunStatus.STARTED,
-    DagsterRunStatus.CANCELING,
-]
 
 
 @failure_hook(required_resource_keys={"framer_queue"})

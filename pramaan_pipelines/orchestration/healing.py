@@ -24,10 +24,10 @@ from pramaan_pipelines.orchestration import framer_ops as ops
 from pramaan_pipelines.orchestration import names
 from pramaan_pipelines.orchestration.framer import (
     MAX_FRAMER_RUNS,
-    UNFINISHED,
     gates_from_coherence,
     unfinished_framer_runs,
 )
+from pramaan_pipelines.orchestration.unfinished import UNFINISHED
 
 
 @job(

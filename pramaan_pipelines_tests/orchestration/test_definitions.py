@@ -16,6 +16,7 @@ from dagster import (
 
 from pramaan_pipelines.definitions import defs
 from pramaan_pipelines.orchestration.road import ROAD
+from pramaan_pipelines.outbox.lanes import LANES
 from pramaan_pipelines.settings import REQUIRED, Settings
 
 JOBS = {
@@ -112,9 +113,10 @@ def test_the_names_of_jobs_schedules_and_sensors_are_frozen(loaded: RepositoryDe
     """A renamed schedule or sensor comes up as another one, and the old one's state is lost."""
     assert {name for name in loaded.job_names if not name.startswith("__")} == JOBS
     assert {s.name: s.job_name for s in loaded.schedule_defs} == SCHEDULES
-    assert {s.name: s.job_name for s in loaded.sensor_defs} == {
-        "framer_events_sensor": "framer_trigger_job",
-        "frame_healing_sensor": "frame_healing_job",
+    assert {s.name: {target.job_name for target in s.targets} for s in loaded.sensor_defs} == {
+        "framer_events_sensor": {"framer_trigger_job"},
+        "frame_healing_sensor": {"frame_healing_job"},
+        "relay_wake_up_sensor": {f"{lane.name}_job" for lane in LANES},
     }
 
 
@@ -157,9 +159,13 @@ def test_every_schedule_and_sensor_comes_up_running(loaded: RepositoryDefinition
         cron = "* * * * *" if minutely else "17 3 * * *"
         assert (schedule.cron_schedule, schedule.execution_timezone) == (cron, "UTC")
         assert schedule.description
+    slowest_of = {"framer_events_sensor": 5, "frame_healing_sensor": 30, "relay_wake_up_sensor": 5}
     for sensor in loaded.sensor_defs:
-        assert sensor.default_status is DefaultSensorStatus.RUNNING, sensor.name
-        slowest = {"framer_events_sensor": 5, "frame_healing_sensor": 30}[sensor.name]
+        # The schedules drain without it; where it runs is a setting.
+        opt_in = sensor.name == "relay_wake_up_sensor"
+        status = DefaultSensorStatus.STOPPED if opt_in else DefaultSensorStatus.RUNNING
+        assert sensor.default_status is status, sensor.name
+        slowest = slowest_of[sensor.name]
         assert 0 < (sensor.minimum_interval_seconds or 30) <= slowest
         assert sensor.description
 
