@@ -5,6 +5,7 @@ names the variable and what to do.
 Never: reads anything at import, or shows a secret in `repr` or in an error.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Final, Literal, Self, get_args
 from urllib.parse import unquote
@@ -44,6 +45,22 @@ def _without_userinfo(value: str) -> str:
 
 
 Shown = Annotated[str, AfterValidator(_without_userinfo)]
+_OWNER: Final = re.compile(r"team:\S+|[^\s@,]+@[^\s@,]+\.[^\s@,]+")
+
+
+def _owners(value: str) -> str:
+    """Refuse what Dagster would refuse as the owner of an asset.
+
+    Raises:
+        ValueError: one of them is neither.
+    """
+    for owner in value.split(","):
+        if owner.strip() and not _OWNER.fullmatch(owner.strip()):
+            raise ValueError("give e-mail addresses, or team:name, separated by commas")
+    return value
+
+
+Owners = Annotated[str, AfterValidator(_owners)]
 EnvironmentName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
 
 
@@ -101,6 +118,47 @@ class Settings(BaseSettings):
         if not value:
             raise SettingsError(f"{name.upper()} is not set. {HINT}")
         return value.get_secret_value() if isinstance(value, SecretStr) else str(value)
+
+
+class ViewSettings(BaseSettings):
+    """What an operator may set of the view: every field has a default, so that it always loads."""
+
+    model_config = Settings.model_config
+
+    pramaan_asset_owners: Owners = Field(
+        default="", description="owners of the assets: e-mail addresses, or team:name, by commas"
+    )
+    pramaan_check_pending_warn_rows: int = Field(default=1_000, ge=1, le=10_000)
+    pramaan_check_pending_error_rows: int = Field(default=10_000, ge=1, le=10_000)
+    pramaan_check_oldest_warn_seconds: int = Field(default=300, ge=1)
+    pramaan_check_oldest_error_seconds: int = Field(default=1_800, ge=1)
+    pramaan_check_parked_error_rows: int = Field(default=100, ge=1, le=10_000)
+    pramaan_check_dead_letters_error: int = Field(default=100, ge=1)
+    pramaan_check_stale_grace_seconds: int = Field(
+        default=180,
+        ge=60,
+        description="seconds after its lease until the sweep is late",
+    )
+    pramaan_keep_successful_runs_days: int = Field(default=7, ge=1, le=3_650)
+    pramaan_keep_failed_runs_days: int = Field(default=30, ge=1, le=3_650)
+    pramaan_keep_observations_days: int = Field(default=30, ge=1, le=3_650)
+
+    @classmethod
+    def load(cls) -> Self:
+        """Read the environment.
+
+        Raises:
+            SettingsError: a variable is unusable; the text names each one.
+        """
+        try:
+            return cls()
+        except ValidationError as error:
+            raise SettingsError(_explain(error)) from None
+
+    @property
+    def owners(self) -> list[str]:
+        """The owners, one by one."""
+        return [owner.strip() for owner in self.pramaan_asset_owners.split(",") if owner.strip()]
 
 
 SECRET_SETTINGS: Final = tuple(

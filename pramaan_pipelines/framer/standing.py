@@ -13,8 +13,8 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
-from pramaan_pipelines.store.counting import COUNT_LIMIT, Count
-from pramaan_pipelines.store.database import enter_firm
+from pramaan_pipelines.store.counting import COUNT_LIMIT, Count, by_index
+from pramaan_pipelines.store.database import enter_firm, require_staff
 
 MAX_NAMED: Final = 20
 MAX_FIRMS: Final = 100
@@ -106,6 +106,8 @@ def statuses(connection: Connection, limit: int = COUNT_LIMIT) -> Mapping[str, C
     `running` and `failed` are counted by their indexes; the others among the first `limit` rows of
     the table, and said to be at least that where there are more.
     """
+    require_staff(connection)
+    by_index(connection)
     rows = connection.execute(STATUSES, {"limit": limit + 1}).all()
     cut = sum(number for _, number in rows) > limit
     counts = {status: Count(number, more=cut) for status, number in rows}
@@ -137,12 +139,16 @@ def consent_blocked(connection: Connection, limit: int = COUNT_LIMIT) -> Frames:
 def _find(
     connection: Connection, which: str, since: str, asked: Mapping[str, object], limit: int
 ) -> Frames:
+    require_staff(connection)
+    by_index(connection)
     return _sum_up(connection, FIND.format(which=which, since=since), asked, limit)
 
 
 def _find_present(
     connection: Connection, which: str, since: str, asked: Mapping[str, object], limit: int
 ) -> Frames:
+    require_staff(connection)
+    by_index(connection)
     firms = list(
         connection.scalars(text(FIRMS.format(which=which)), {**asked, "firms": MAX_FIRMS + 1})
     )
@@ -150,6 +156,7 @@ def _find_present(
     query = FIND_PRESENT.format(which=which, since=since)
     for firm_id in firms[:MAX_FIRMS]:
         enter_firm(connection, firm_id)
+        by_index(connection)
         left = limit - found.count.number
         found = _together(found, _sum_up(connection, query, {**asked, "firm_id": firm_id}, left))
     return found

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, text
 
 from pramaan_pipelines.contracts.text import safe_text
 from pramaan_pipelines.outbox.lanes import LANES, OUTBOXES, Lane
-from pramaan_pipelines.store.counting import COUNT_LIMIT, Count
+from pramaan_pipelines.store.counting import COUNT_LIMIT, Count, by_index
 from pramaan_pipelines.store.database import require_staff
 
 # One index probe: is anything due now?
@@ -27,12 +27,15 @@ ANY_DUE: Final = """
           AND event_type = :event_type AND next_attempt_at <= now())
 """
 
-# {table}_pending_idx (event_type, id), in the order in which a drain takes the rows.
+# {table}_pending_idx (event_type, id), in the order in which a drain takes the rows. The type is a
+# range of one, because an equality would let the planner sort by the primary key instead, and walk
+# over every row that was ever sent.
 PENDING: Final = """
     SELECT count(*), coalesce(extract(epoch FROM now() - min(created_at)), 0) FROM (
         SELECT created_at FROM {table}
-        WHERE dispatched_at IS NULL AND parked_at IS NULL AND event_type = :event_type
-        ORDER BY id LIMIT :limit
+        WHERE dispatched_at IS NULL AND parked_at IS NULL
+          AND event_type BETWEEN :event_type AND :event_type
+        ORDER BY event_type, id LIMIT :limit
     ) AS first
 """
 # {table}_parked_idx (event_type, id).
@@ -43,13 +46,14 @@ PARKED: Final = """
 """
 OLDEST: Final = """
     SELECT event_id, created_at, last_dispatch_error FROM {table}
-    WHERE dispatched_at IS NULL AND parked_at IS NULL AND event_type = :event_type
-    ORDER BY id LIMIT :limit
+    WHERE dispatched_at IS NULL AND parked_at IS NULL
+      AND event_type BETWEEN :event_type AND :event_type
+    ORDER BY event_type, id LIMIT :limit
 """
 STUCK: Final = """
     SELECT event_id, parked_at, parked_reason FROM {table}
-    WHERE parked_at IS NOT NULL AND event_type = :event_type
-    ORDER BY id LIMIT :limit
+    WHERE parked_at IS NOT NULL AND event_type BETWEEN :event_type AND :event_type
+    ORDER BY event_type, id LIMIT :limit
 """
 
 # A loose scan of {table}_pending_idx (event_type, id): one probe a type, however many rows it has.
@@ -133,6 +137,7 @@ def any_due(connection: Connection, lane: Lane) -> bool:
 def backlog(connection: Connection, lane: Lane, limit: int = COUNT_LIMIT) -> Backlog:
     """Count what stands in `lane`, up to `limit` rows pending and as many parked."""
     require_staff(connection)
+    by_index(connection)
     asked = {"event_type": lane.event_type, "limit": limit + 1}
     pending, oldest = connection.execute(text(PENDING.format(table=lane.outbox.table)), asked).one()
     parked = connection.scalar(text(PARKED.format(table=lane.outbox.table)), asked) or 0
@@ -151,6 +156,7 @@ def first_parked(connection: Connection, lane: Lane, limit: int) -> list[Waiting
 
 def _named(connection: Connection, query: str, lane: Lane, limit: int) -> list[WaitingRow]:
     require_staff(connection)
+    by_index(connection)
     rows = connection.execute(
         text(query.format(table=lane.outbox.table)),
         {"event_type": lane.event_type, "limit": limit},
@@ -168,6 +174,7 @@ def unclaimed_events(connection: Connection, limit: int = COUNT_LIMIT) -> dict[s
     the rest are one entry.
     """
     require_staff(connection)
+    by_index(connection)
     found: dict[str, Count] = {}
     for outbox in OUTBOXES:
         known = [str(lane.event_type) for lane in LANES if lane.outbox is outbox]

@@ -5,14 +5,14 @@ lies beyond the look's time, or behind a database that gives no connection, is t
 Never: changes anything; names a firm but where a row is named for an operator.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic
 from typing import Final, TypeVar
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from pramaan_pipelines.errors import DatabaseUnavailableError
 from pramaan_pipelines.framer import standing
@@ -25,11 +25,18 @@ from pramaan_pipelines.messaging.queues import (
     consumer_of,
     undeliverable_events,
 )
-from pramaan_pipelines.outbox.backlog import Backlog, backlog, unclaimed_events
-from pramaan_pipelines.outbox.lanes import LANES
+from pramaan_pipelines.outbox.backlog import (
+    Backlog,
+    WaitingRow,
+    backlog,
+    first_parked,
+    oldest_pending,
+    unclaimed_events,
+)
+from pramaan_pipelines.outbox.lanes import LANES, Lane
 from pramaan_pipelines.settings import Settings
 from pramaan_pipelines.store import migrate
-from pramaan_pipelines.store.counting import Count
+from pramaan_pipelines.store.counting import Count, by_index
 from pramaan_pipelines.store.database import Database
 from pramaan_pipelines.watch.reading import Reading, take
 
@@ -38,8 +45,8 @@ T = TypeVar("T")
 LOOK_SECONDS: Final = 20.0
 """No reading starts later than this; well under the 60 s that a tick of Dagster's may take."""
 
-# Shorter than the scope's own: a look is not worth waiting for.
-BOUND_READING: Final = text("SELECT set_config('statement_timeout', '5000', true)")
+GRACE_SECONDS: Final = 180
+MAX_NAMED: Final = 10
 
 
 @dataclass(frozen=True)
@@ -64,6 +71,7 @@ class DatabaseView:
         unclaimed: pending rows that no lane drains, by table and type.
         frame_jobs: frame jobs by run_status.
         stale: running frame jobs whose lease is over.
+        unswept: those of them that the sweep should have failed by now.
         owed: frame jobs that healing takes up.
         given_up: frame jobs that failed too often to be healed.
         consent_blocked: matters that stopped at consent.
@@ -74,6 +82,7 @@ class DatabaseView:
     unclaimed: Reading[Mapping[str, Count]]
     frame_jobs: Reading[Mapping[str, Count]]
     stale: Reading[Frames]
+    unswept: Reading[Frames]
     owed: Reading[Frames]
     given_up: Reading[Frames]
     consent_blocked: Reading[Frames]
@@ -99,28 +108,46 @@ class Watch:
     Args:
         settings: names queues, lease and tries.
         database: as the service role.
+        grace_seconds: how long after its lease a job may wait for the sweep, in seconds.
     """
 
-    def __init__(self, settings: Settings, database: Database) -> None:
+    def __init__(
+        self, settings: Settings, database: Database, *, grace_seconds: int = GRACE_SECONDS
+    ) -> None:
         self._settings = settings
         self._database = database
+        self._grace = grace_seconds
         self._head: str | None = None
 
     def database(self, *, seconds: float = LOOK_SECONDS) -> DatabaseView:
         """Read what stands in the database; no reading starts after `seconds`."""
         settings, read = self._settings, _Reader(self._database, seconds)
-        tries = settings.matter_frame_job_max_tries
+        tries, lease = (
+            settings.matter_frame_job_max_tries,
+            settings.matter_frame_job_lease_seconds,
+        )
         return DatabaseView(
             schema=read(self._schema),
             lanes={lane.name: read(partial(backlog, lane=lane)) for lane in LANES},
             unclaimed=read(unclaimed_events),
             frame_jobs=read(standing.statuses),
-            stale=read(
-                lambda c: standing.stale(c, lease_seconds=settings.matter_frame_job_lease_seconds)
-            ),
+            stale=read(lambda c: standing.stale(c, lease_seconds=lease)),
+            unswept=read(lambda c: standing.stale(c, lease_seconds=lease + self._grace)),
             owed=read(lambda c: standing.owed(c, max_tries=tries)),
             given_up=read(lambda c: standing.given_up(c, max_tries=tries)),
             consent_blocked=read(standing.consent_blocked),
+        )
+
+    def oldest_pending(self, lane: Lane) -> Reading[Sequence[WaitingRow]]:
+        """Name the first few pending rows of `lane`."""
+        return _Reader(self._database, LOOK_SECONDS)(
+            partial(oldest_pending, lane=lane, limit=MAX_NAMED)
+        )
+
+    def first_parked(self, lane: Lane) -> Reading[Sequence[WaitingRow]]:
+        """Name the first few parked rows of `lane`."""
+        return _Reader(self._database, LOOK_SECONDS)(
+            partial(first_parked, lane=lane, limit=MAX_NAMED)
         )
 
     def queues(self) -> QueuesView:
@@ -181,7 +208,7 @@ class _Reader:
         def in_scope() -> T:
             try:
                 with self._database.staff() as connection:
-                    connection.execute(BOUND_READING)
+                    by_index(connection)
                     return look(connection)
             except DatabaseUnavailableError as error:
                 self._gone = str(error)

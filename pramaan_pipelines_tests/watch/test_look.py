@@ -75,6 +75,7 @@ def problems(view: DatabaseView) -> list[str | None]:
         view.unclaimed,
         view.frame_jobs,
         view.stale,
+        view.unswept,
         view.owed,
         view.given_up,
         view.consent_blocked,
