@@ -13,6 +13,7 @@ from pramaan_pipelines.orchestration.framer import framer_events_sensor, framer_
 from pramaan_pipelines.orchestration.healing import frame_healing_job, frame_healing_sensor
 from pramaan_pipelines.orchestration.operations import OPERATIONS, prune_outboxes_schedule
 from pramaan_pipelines.orchestration.relays import RELAY_JOBS, RELAY_SCHEDULES
+from pramaan_pipelines.orchestration.replays import REPLAY_JOBS
 from pramaan_pipelines.orchestration.resources import make_resources
 from pramaan_pipelines.orchestration.road import ROAD
 from pramaan_pipelines.orchestration.sweep import (
@@ -33,6 +34,7 @@ defs = Definitions(
     assets=ROAD,
     jobs=[
         *RELAY_JOBS.values(),
+        *REPLAY_JOBS,
         framer_trigger_job,
         frame_healing_job,
         stale_frame_job_sweep_job,

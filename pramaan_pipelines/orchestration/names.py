@@ -16,10 +16,15 @@ TAG_OUTCOME: Final = "pramaan/outcome"
 TAG_REASON: Final = "pramaan/reason"
 TAG_GATE: Final = "pramaan/gate"
 TAG_TRACE: Final = "pramaan/trace_id"
+TAG_REPLAY: Final = "pramaan/replay"
+TAG_ALSO_SENT: Final = "pramaan/also_sent"
+TAG_DRY_RUN: Final = "pramaan/dry_run"
+TAG_RESTART: Final = "pramaan/restart"
 
 RAIL_FRAMER: Final = "framer"
 RAIL_SWEEP: Final = "sweep"
 RAIL_OPERATIONS: Final = "operations"
+RAIL_REPLAY: Final = "replay"
 
 NO_RUN_RETRIES: Final = {"dagster/max_retries": "0"}
 """One thing retries a framer run, and that is the queue; the next tick retries a relay."""
