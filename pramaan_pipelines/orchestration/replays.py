@@ -55,8 +55,8 @@ older day is replayed by `pramaan replay`."""
 DAYS: Final = DailyPartitionsDefinition(FIRST_DAY, timezone="UTC", end_offset=1)
 """`end_offset` makes today a partition: a replay of it takes what it finds."""
 
-MAX_RUNTIME_SECONDS: Final = 7200
-LONGEST_BUDGET_SECONDS: Final = 7000
+MAX_RUNTIME_SECONDS: Final = 3600
+LONGEST_BUDGET_SECONDS: Final = 3400
 """Leaves the last drain its own bound."""
 
 
