@@ -62,6 +62,13 @@ def _owners(value: str) -> str:
 
 Owners = Annotated[str, AfterValidator(_owners)]
 EnvironmentName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
+AgentRuntimeArn = Annotated[
+    str,
+    StringConstraints(
+        pattern=r"^arn:aws[a-z-]*:bedrock-agentcore:[a-z0-9-]+:[0-9]{12}:runtime/[A-Za-z0-9_-]{1,100}$"
+    ),
+]
+QualifierName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,99}$")]
 
 
 def _is_secret(annotation: object) -> bool:
@@ -92,8 +99,18 @@ class Settings(BaseSettings):
     matter_frame_job_max_tries: int = Field(default=3, ge=0, le=100)
     aws_region: Shown = "us-east-1"
     aws_endpoint_url: Shown | None = None
-    pramaan_agent: Literal["stub"] = Field(
+    pramaan_agent: Literal["stub", "agentcore"] = Field(
         default="stub", description="which agent runtime the invoke reaches"
+    )
+    agent_runtime_arn: AgentRuntimeArn | None = Field(
+        default=None, description="the runtime that PRAMAAN_AGENT=agentcore invokes"
+    )
+    agent_runtime_qualifier: QualifierName = Field(
+        default="DEFAULT", description="which endpoint of the runtime"
+    )
+    # An invoke is tried four times, and with its pauses stays under the run's longest life.
+    agent_timeout_seconds: int = Field(
+        default=120, ge=1, le=140, description="bound of one invoke, to its last byte"
     )
 
     @classmethod

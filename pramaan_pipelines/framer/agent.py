@@ -9,8 +9,24 @@ import logging
 from typing import Protocol
 
 from pramaan_pipelines.contracts.invoke import InvokeAnswer, InvokePayload
+from pramaan_pipelines.errors import PramaanError
 
 LOGGER = logging.getLogger(__name__)
+
+
+class AgentUnavailableError(PramaanError):
+    """The runtime did not answer, or not to the end; whether it began is unknown.
+
+    It is asked again with the same agent_run_id. Its text holds codes and bounds, never a word of
+    the agent's.
+    """
+
+
+class AgentRefusedError(PramaanError):
+    """The runtime answered, and asking again in a few seconds would bring the same answer.
+
+    Its text holds codes and bounds, never a word of the agent's.
+    """
 
 
 class AgentInvoker(Protocol):
@@ -21,6 +37,10 @@ class AgentInvoker(Protocol):
 
         Returns:
             DONE when the frame is built, ACCEPTED when the runtime will report it later.
+
+        Raises:
+            AgentUnavailableError: worth another try with the same payload.
+            AgentRefusedError: not worth one.
         """
         ...
 

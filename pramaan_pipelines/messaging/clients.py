@@ -53,18 +53,35 @@ def client(
             but not AWS_REGION, so neither is left to it.
         read_seconds: how long to wait for an answer; a long poll needs more than it waits.
     """
+    return _make(
+        service, settings.aws_region, settings.aws_endpoint_url or None, read_seconds, ATTEMPTS
+    )
+
+
+def agent_client(*, region: str, read_seconds: float) -> Any:
+    """Return a new client of the agent runtime.
+
+    It makes one attempt: another one is the run's to make, where it is seen. An endpoint is
+    botocore's own business here (AWS_ENDPOINT_URL_BEDROCK_AGENTCORE before AWS_ENDPOINT_URL): the
+    stand-in of the queues is none of the runtime.
+
+    Args:
+        region: where the runtime is.
+        read_seconds: how long to wait for the first and for each next byte.
+    """
+    return _make("bedrock-agentcore", region, None, read_seconds, 1)
+
+
+def _make(
+    service: str, region: str, endpoint_url: str | None, read_seconds: float, attempts: int
+) -> Any:
     config = Config(
         connect_timeout=CONNECT_SECONDS,
         read_timeout=read_seconds,
-        retries={"total_max_attempts": ATTEMPTS, "mode": "standard"},
+        retries={"total_max_attempts": attempts, "mode": "standard"},
         max_pool_connections=SENDING_THREADS,
         tcp_keepalive=True,
     )
     # A session of our own: boto3's default one is global and not safe to use from threads.
     create: Any = Session().client
-    return create(
-        service,
-        region_name=settings.aws_region,
-        endpoint_url=settings.aws_endpoint_url or None,
-        config=config,
-    )
+    return create(service, region_name=region, endpoint_url=endpoint_url, config=config)

@@ -32,7 +32,7 @@ from pramaan_pipelines.contracts.invoke import InvokeAnswer, InvokePayload
 from pramaan_pipelines.contracts.outcomes import EnvelopeRefusedError, Outcome, SkipReason
 from pramaan_pipelines.errors import DestinationError
 from pramaan_pipelines.framer import gates
-from pramaan_pipelines.framer.agent import AgentInvoker
+from pramaan_pipelines.framer.agent import AgentInvoker, AgentRefusedError
 from pramaan_pipelines.framer.claims import Fence, FrameJobClaims
 from pramaan_pipelines.messaging.consumer import QueueConsumer
 from pramaan_pipelines.orchestration import names
@@ -96,7 +96,8 @@ def _at_gate(context: OpExecutionContext, gate: str, span: Span) -> Iterator[Non
 
 def _fail(context: OpExecutionContext, gate: str, span: Span, error: Exception) -> NoReturn:
     kind, policy = type(error).__name__, context.op_def.retry_policy
-    if policy is not None and context.retry_number < policy.max_retries:
+    again = policy is not None and not isinstance(error, AgentRefusedError)
+    if again and policy is not None and context.retry_number < policy.max_retries:
         # A later try may end well; then nothing of this one may stand on the run or its span.
         then = "It is tried again with the same claim"
     else:
@@ -109,7 +110,11 @@ def _fail(context: OpExecutionContext, gate: str, span: Span, error: Exception) 
             "sensor"
         )
     told = told_of(error).rstrip(".")
-    raise Failure(f"failed at {gate}: {kind}: {told}. {then}.", metadata={"reason": kind}) from None
+    raise Failure(
+        f"failed at {gate}: {kind}: {told}. {then}.",
+        metadata={"reason": kind},
+        allow_retries=again,
+    ) from None
 
 
 def _branch(*outcomes: str) -> dict[str, Out]:

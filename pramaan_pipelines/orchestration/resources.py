@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dagster import InitResourceContext, ResourceDefinition, resource
 
 from pramaan_pipelines.framer.agent import AgentInvoker, LoggingAgent
+from pramaan_pipelines.framer.agentcore import AgentCoreAgent
 from pramaan_pipelines.framer.claims import FrameJobClaims
 from pramaan_pipelines.framer.dead_letters import DeadLetters
 from pramaan_pipelines.framer.healing import FrameHealing
@@ -118,6 +119,8 @@ def agent_resource(context: InitResourceContext) -> AgentInvoker:
     match _settings(context).pramaan_agent:
         case "stub":
             return LoggingAgent()
+        case "agentcore":
+            return AgentCoreAgent.from_settings(_settings(context))
 
 
 def make_resources() -> dict[str, ResourceDefinition]:
