@@ -12,6 +12,8 @@ from pramaan_pipelines.orchestration.framer import MAX_FRAMER_RUNS
 from pramaan_pipelines.settings import Settings
 
 OF_THE_LIBRARIES = {"OTEL_PROPAGATORS"}
+OF_THE_LOADING = {"PRAMAAN_WAKE_UP"}
+"""Read while the code location loads, before there are settings."""
 
 
 @pytest.fixture
@@ -52,7 +54,7 @@ def test_the_instance_watches_its_runs_and_tells_nobody(root: DagsterInstance) -
 
 
 def test_the_example_names_exactly_the_variables_that_are_read(example: dict[str, str]) -> None:
-    known = {name.upper() for name in Settings.model_fields} | OF_THE_LIBRARIES
+    known = {name.upper() for name in Settings.model_fields} | OF_THE_LIBRARIES | OF_THE_LOADING
     assert set(example) == known
 
 
