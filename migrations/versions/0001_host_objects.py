@@ -22,6 +22,9 @@ MY_FIRM = "firm_id = (SELECT ops.pramaan_firm(false))"
 FIRM_ADMIN = "(SELECT current_setting('app.role', true)) = 'firm_admin'"
 MY_USER = "(SELECT NULLIF(current_setting('app.user_id', true), '')::uuid)"
 
+# The planner's estimate for `title = 'a guess'` would tell any firm that another has such a matter.
+UNGUESSED = "ALTER TABLE {table} ALTER COLUMN {column} SET STATISTICS 0"
+
 AGENTS = "'blake_registrar', 'clerk_chat', 'wizard_fill'"
 
 
@@ -51,6 +54,7 @@ def downgrade() -> None:
 def _firms(ledger: Ledger) -> None:
     if ledger.absent("public.firms"):
         ledger.table("public.firms", {"id": ID, "name": "text NOT NULL", "created_at": NOW})
+        ledger.run(UNGUESSED.format(table="public.firms", column="name"), None)
         mine = MY_FIRM.replace("firm_id", "id", 1)
         _seal(
             ledger,
@@ -94,6 +98,7 @@ def _matters(ledger: Ledger) -> None:
         "public.matters",
         {"id": ID, "firm_id": "uuid NOT NULL", "title": "text NOT NULL", "created_at": NOW},
     )
+    ledger.run(UNGUESSED.format(table="public.matters", column="title"), None)
     assigned = (
         "EXISTS (SELECT 1 FROM public.matter_assignments a "
         f"WHERE a.matter_id = matters.id AND a.user_id = {MY_USER})"
