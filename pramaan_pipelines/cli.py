@@ -87,6 +87,11 @@ def _parser() -> argparse.ArgumentParser:
     provision.add_argument(
         "--visibility-timeout", type=_within(60, 43_200), default=1320, metavar="SECONDS"
     )
+    policies = add("policies", _policies, "print the IAM policy of a process, ready to attach")
+    policies.add_argument(
+        "process", choices=["code-location", "operator", "metrics", "provisioner"]
+    )
+    policies.add_argument("--account", help="twelve digits; taken from the queue URLs if set")
     add("seed", _seed, "write the sample data where it is absent")
     doctor = add("doctor", _doctor, "check everything that the code location needs")
     doctor.add_argument("--json", action="store_true", help="for machines")
@@ -189,6 +194,15 @@ def _provision(options: argparse.Namespace) -> int:
     write_env(ENV_FILE, outputs)
     for name, value in outputs.items():
         _say(f"{name}={value}")
+    return 0
+
+
+def _policies(options: argparse.Namespace) -> int:
+    from pramaan_pipelines.messaging.policies import Place, Process, policy
+
+    _load_env()
+    place = Place.of(Settings.load(), options.account)
+    _say(json.dumps(policy(Process(options.process), place), indent=2))
     return 0
 
 

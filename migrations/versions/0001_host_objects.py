@@ -34,8 +34,8 @@ def upgrade() -> None:
         ledger.login_role(role)
     for schema in ("ops", "agents"):
         ledger.schema(schema)
-        for role in (APP_ROLE, MAINTENANCE_ROLE):
-            ledger.grant_usage(role, schema)
+        ledger.grant_usage(APP_ROLE, schema)
+    ledger.grant_usage(MAINTENANCE_ROLE, "ops")
     make_scope(ledger)
     _firms(ledger)
     _matters(ledger)
@@ -137,7 +137,7 @@ def _documents(ledger: Ledger) -> None:
 
 def _agent_run(ledger: Ledger) -> None:
     table = "agents.agent_run"
-    made = ledger.table(
+    ledger.table(
         table,
         {
             "id": "uuid NOT NULL DEFAULT gen_random_uuid()",
@@ -171,10 +171,6 @@ def _agent_run(ledger: Ledger) -> None:
     if not ledger.exists("SELECT 1 FROM pg_policy WHERE polrelid = to_regclass(:t)", t=table):
         mine = f"{MY_FIRM} AND ({FIRM_ADMIN} OR user_id = {MY_USER})"
         ledger.policy(table, "agent_run_firm_isolation", f"USING ({mine}) WITH CHECK ({mine})")
-    if made:
-        ledger.grant(APP_ROLE, table, "SELECT")
-        ledger.grant(APP_ROLE, table, "INSERT")
-        ledger.grant(APP_ROLE, table, "UPDATE", ("status", "started_at", "finished_at"))
 
 
 def _seal(ledger: Ledger, table: str, policy: str, updated: tuple[str, ...]) -> None:

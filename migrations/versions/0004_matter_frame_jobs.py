@@ -27,6 +27,16 @@ WRITTEN = {
     "updated_at": "timestamptz NOT NULL DEFAULT now()",
 }
 
+# By a first claim, or a first skip.
+FIRST_WRITTEN = (
+    "run_status",
+    "requested_generation",
+    "claimed_generation",
+    "claimed_at",
+    "last_skip_reason",
+    "last_skip_at",
+)
+
 
 def upgrade() -> None:
     ledger = Ledger(revision)
@@ -63,7 +73,7 @@ def upgrade() -> None:
     )
     seal_staff(ledger, TABLE, "matter_frame_jobs")
     ledger.grant(APP_ROLE, TABLE, "SELECT")
-    ledger.grant(APP_ROLE, TABLE, "INSERT", ("firm_id", "matter_id", *WRITTEN))
+    ledger.grant(APP_ROLE, TABLE, "INSERT", ("firm_id", "matter_id", *FIRST_WRITTEN))
     ledger.grant(APP_ROLE, TABLE, "UPDATE", tuple(WRITTEN))
     ledger.revoke(APP_ROLE, TABLE, "DELETE")
 

@@ -96,7 +96,7 @@ def upgrade() -> None:
     ledger.revoke(APP_ROLE, TABLE, "DELETE")
     ledger.grant(APP_ROLE, TABLE, "SELECT")
     ledger.grant(APP_ROLE, TABLE, "INSERT", INSERTED)
-    ledger.grant(APP_ROLE, TABLE, "UPDATE", ("status", "started_at", "finished_at"))
+    ledger.grant(APP_ROLE, TABLE, "UPDATE", ("status", "finished_at"))
     ledger.on_undo(f"ALTER TABLE {TABLE} NO FORCE ROW LEVEL SECURITY")
 
 

@@ -59,7 +59,7 @@ UPDATABLE = {
         "failed_tries",
         "updated_at",
     },
-    RUNS: {"status", "started_at", "finished_at"},
+    RUNS: {"status", "finished_at"},
 }
 COLUMNS = {table: [column.name for column in METADATA.tables[table].columns] for table in FOUR}
 

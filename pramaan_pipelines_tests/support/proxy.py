@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Thread
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 HOLD_SECONDS = 120.0
@@ -98,7 +99,16 @@ Answer = tuple[int, list[tuple[str, str]], bytes]
 @contextmanager
 def holding_proxy(upstream: str) -> Iterator[HoldingProxy]:
     """Run a proxy in front of `upstream` while the block runs."""
-    proxy = HoldingProxy(upstream)
+    with serving(HoldingProxy(upstream)) as proxy:
+        yield proxy
+
+
+ProxyT = TypeVar("ProxyT", bound=HoldingProxy)
+
+
+@contextmanager
+def serving(proxy: ProxyT) -> Iterator[ProxyT]:
+    """Let `proxy` answer on its `url` while the block runs."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(proxy.answer))
     server.daemon_threads = True
     proxy.url = f"http://127.0.0.1:{server.server_address[1]}"
