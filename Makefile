@@ -46,6 +46,7 @@ lock: ## resolve the pins anew (needs uv); the locks hold hashes and no registry
 		--no-emit-index-url --no-header -q -o requirements-dev.lock
 	uv pip compile pyproject.toml -c requirements-dev.lock --universal --python-version 3.11 \
 		--generate-hashes --no-emit-index-url --no-header -q -o requirements.lock
+	$(BIN)/python -m pramaan_pipelines_tests.supply.document
 
 clean: ## remove the environment, the embedded stack with its data, and the .env that `up` wrote
 	-@test -x $(BIN)/pramaan && $(BIN)/pramaan down --wipe

@@ -17,7 +17,8 @@ DOCUMENTS: Final = "ops.document_ingest_outbox"
 EVENTS: Final = "ops.domain_event_outbox"
 JOBS: Final = "ops.matter_frame_jobs"
 RUNS: Final = "agents.agent_run"
-SEALED: Final = (DOCUMENTS, EVENTS, JOBS, RUNS)
+REPLAYS: Final = "ops.outbox_replays"
+SEALED: Final = (DOCUMENTS, EVENTS, JOBS, RUNS, REPLAYS)
 """The tables from which nothing is ever deleted as the service."""
 
 _FRAME_JOB: Final = (
@@ -70,6 +71,18 @@ REQUIRED: Final = (
         "producers",
     ),
     Grant(APP_ROLE, EVENTS, "UPDATE", tuple(DISPATCH), "relays, buttons"),
+    Grant(APP_ROLE, REPLAYS, "SELECT", (), "replays"),
+    Grant(APP_ROLE, REPLAYS, "INSERT", ("lane", "day", "also_sent"), "replays"),
+    Grant(
+        APP_ROLE,
+        REPLAYS,
+        "UPDATE",
+        (
+            *("status", "updated_at", "passed_at", "passed_id"),
+            *("owed", "sent", "again", "failed"),
+        ),
+        "replays",
+    ),
     Grant(APP_ROLE, JOBS, "SELECT", (), "framer, sweep, healing, checks"),
     Grant(APP_ROLE, JOBS, "INSERT", ("firm_id", "matter_id", *_FRAME_JOB), "framer"),
     Grant(

@@ -47,8 +47,8 @@ account and region.
 
 The migrations grant all of it where it is absent. Row level security comes on top: a grant says which
 columns, a policy which rows. Nobody but the maintenance role deletes, and it only what was dispatched.
-Where the migrations make the application's tables in its place, they grant SELECT, INSERT and UPDATE
-on these as a whole, for that is the application's own work.
+Where the migrations make the application's tables in its place, they grant SELECT, INSERT and some
+columns' UPDATE there too, for the application's own work.
 """
 QUEUES: Final = """
 Every queue is encrypted at rest (SSE-SQS; a KMS key of one's own would need EventBridge in its key

@@ -15,7 +15,6 @@ from pramaan_pipelines.framer.healing import FrameHealing
 from pramaan_pipelines.framer.sweep import sweep_stale_matter_frame_jobs
 from pramaan_pipelines.local.seed import SampleFirm, ensure_firm, new_document
 from pramaan_pipelines.messaging.publisher import OutboundMessage, SendResult, SendStatus
-from pramaan_pipelines.outbox.selection import DrainLimits
 from pramaan_pipelines.outbox.lanes import LANES
 from pramaan_pipelines.outbox.producers import (
     create_matter,
@@ -24,7 +23,9 @@ from pramaan_pipelines.outbox.producers import (
 )
 from pramaan_pipelines.outbox.redrive import ParkedSelection, redrive_parked
 from pramaan_pipelines.outbox.relay import run_relay
+from pramaan_pipelines.outbox.replay import look, run_replay
 from pramaan_pipelines.outbox.retention import prune_dispatched
+from pramaan_pipelines.outbox.selection import DrainLimits
 from pramaan_pipelines.store import migrate
 from pramaan_pipelines.telemetry.provider import Telemetry
 from pramaan_pipelines.watch.look import Watch
@@ -148,6 +149,19 @@ def _relay(world: World, telemetry: Telemetry) -> None:
                     world.database, lane, ParkedSelection(), dry_run=False
                 ).redriven
                 assert redriven == run.parked
+        day = world.one("SELECT (now() AT TIME ZONE 'UTC')::date")
+        # One that a missing grant has cut off is gone on with here.
+        assert look(world.database, lane, day, also_sent=True)[0].sent
+        replayed = run_replay(
+            lane,
+            day,
+            database=world.database,
+            publisher=Answering(SendStatus.ACCEPTED),
+            telemetry=telemetry,
+            limits=limits,
+            also_sent=True,
+        )
+        assert replayed.finished
 
 
 def _frame(world: World, firm: SampleFirm, matters: list[UUID], events: list[UUID]) -> None:
