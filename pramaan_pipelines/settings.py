@@ -112,6 +112,9 @@ class Settings(BaseSettings):
     agent_timeout_seconds: int = Field(
         default=120, ge=1, le=140, description="bound of one invoke, to its last byte"
     )
+    pramaan_log_format: Literal["text", "json"] = Field(
+        default="text", description="how the process log's lines of this project are written"
+    )
 
     @classmethod
     def load(cls) -> Self:
@@ -189,6 +192,47 @@ def wake_up_wanted(environment: Mapping[str, str]) -> bool:
     What is no yes is a no here; `Settings.load` names it.
     """
     return environment.get("PRAMAAN_WAKE_UP", "").strip().lower() in {"1", "true", "yes", "on"}
+
+
+class ExportSettings(BaseSettings):
+    """The OpenTelemetry variables that decide whether and how long this process exports.
+
+    All are taken as they are: a value that cannot be used is told and exports nothing, for no
+    telemetry is worth a run. Headers, compression, certificates, sampler, queue sizes and intervals
+    are read by the SDK itself.
+
+    Source: https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
+    """
+
+    model_config = SettingsConfigDict(env_ignore_empty=True, extra="ignore", frozen=True)
+
+    otel_sdk_disabled: str = "false"
+    otel_service_name: str | None = None
+    otel_traces_exporter: str | None = None
+    otel_metrics_exporter: str | None = None
+    otel_exporter_otlp_endpoint: str | None = None
+    otel_exporter_otlp_traces_endpoint: str | None = None
+    otel_exporter_otlp_metrics_endpoint: str | None = None
+    otel_exporter_otlp_protocol: str | None = None
+    otel_exporter_otlp_traces_protocol: str | None = None
+    otel_exporter_otlp_metrics_protocol: str | None = None
+    otel_exporter_otlp_timeout: str | None = None
+    otel_exporter_otlp_traces_timeout: str | None = None
+    otel_exporter_otlp_metrics_timeout: str | None = None
+    otel_exporter_otlp_metrics_temporality_preference: str | None = None
+
+    def of(self, name: str, signal: Literal["traces", "metrics"]) -> str | None:
+        """Return OTEL_EXPORTER_OTLP_{SIGNAL}_{NAME}, or the one for both signals."""
+        own: str | None = getattr(self, f"otel_exporter_otlp_{signal}_{name}")
+        both: str | None = getattr(self, f"otel_exporter_otlp_{name}")
+        return own or both
+
+    def exporter(self, signal: Literal["traces", "metrics"]) -> str:
+        """Return OTEL_{SIGNAL}_EXPORTER; unset, it is `otlp` where an endpoint is named."""
+        if self.otel_sdk_disabled.strip().lower() == "true":
+            return "none"
+        named: str | None = getattr(self, f"otel_{signal}_exporter")
+        return (named or ("otlp" if self.of("endpoint", signal) else "none")).strip().lower()
 
 
 def missing_settings(environment: Mapping[str, str], names: Iterable[str]) -> list[str]:

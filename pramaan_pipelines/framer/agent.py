@@ -10,6 +10,7 @@ from typing import Protocol
 
 from pramaan_pipelines.contracts.invoke import InvokeAnswer, InvokePayload
 from pramaan_pipelines.errors import PramaanError
+from pramaan_pipelines.telemetry.logs import log_fields
 
 LOGGER = logging.getLogger(__name__)
 
@@ -49,6 +50,14 @@ class LoggingAgent:
     """The stub: says that it was called, and answers that the work is done."""
 
     def invoke(self, payload: InvokePayload) -> InvokeAnswer:
-        """Log the run's id and nothing else of the payload."""
-        LOGGER.info("agent stub invoked agent_run_id=%s", payload.agent_run_id)
+        """Log the run's id and the trace context that it was given, nothing else of the payload."""
+        log_fields(
+            LOGGER,
+            logging.INFO,
+            {
+                "message": "agent stub invoked",
+                "agent_run_id": str(payload.agent_run_id),
+                "traceparent": str(payload.traceparent),
+            },
+        )
         return InvokeAnswer.DONE

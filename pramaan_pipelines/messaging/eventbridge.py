@@ -3,7 +3,8 @@
 Promises: PutEvents, its answer read by position; what the service would take and then lose (a
 Detail that is not a JSON object) is found before the call, and a missing bus by `verify` before
 the first call and again after each send.
-Never: makes or changes a body. The trace travels inside it, for EventBridge delivers no other.
+Never: makes or changes a body. The trace travels inside it; X-Ray's header goes beside it where
+OTEL_PROPAGATORS names `xray`, for the services on the way.
 
 Source: https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_PutEvents.html
 """
@@ -25,10 +26,15 @@ from pramaan_pipelines.messaging.publisher import OutboundMessage, SendResult, S
 from pramaan_pipelines.messaging.sending import NOT_NAMED, BatchPublisher
 from pramaan_pipelines.messaging.verification import route_problems
 from pramaan_pipelines.settings import Settings
+from pramaan_pipelines.telemetry.propagation import xray_header
 
 if TYPE_CHECKING:
     from mypy_boto3_events import EventBridgeClient
-    from mypy_boto3_events.type_defs import PutEventsResponseTypeDef, PutEventsResultEntryTypeDef
+    from mypy_boto3_events.type_defs import (
+        PutEventsRequestEntryTypeDef,
+        PutEventsResponseTypeDef,
+        PutEventsResultEntryTypeDef,
+    )
 
 SOURCE: Final = "pramaan"
 MISSING: Final = "ResourceNotFoundException"
@@ -133,17 +139,19 @@ class EventBusPublisher(BatchPublisher["PutEventsResponseTypeDef"]):
         return event_entry_bytes(source=SOURCE, detail_type=message.event_type, detail=message.body)
 
     def _ask(self, messages: Sequence[OutboundMessage]) -> "PutEventsResponseTypeDef":
-        return self._client.put_events(
-            Entries=[
-                {
-                    "Source": SOURCE,
-                    "DetailType": message.event_type,
-                    "Detail": message.body,
-                    "EventBusName": self._bus_name,
-                }
-                for message in messages
-            ]
-        )
+        return self._client.put_events(Entries=[self._entry(message) for message in messages])
+
+    def _entry(self, message: OutboundMessage) -> "PutEventsRequestEntryTypeDef":
+        entry: PutEventsRequestEntryTypeDef = {
+            "Source": SOURCE,
+            "DetailType": message.event_type,
+            "Detail": message.body,
+            "EventBusName": self._bus_name,
+        }
+        header = xray_header(message.trace)
+        if header is not None:
+            entry["TraceHeader"] = header
+        return entry
 
     def _read(self, answer: "PutEventsResponseTypeDef", count: int) -> list[SendResult]:
         results = [_result(entry) for entry in answer.get("Entries", ())][:count]

@@ -1,7 +1,7 @@
 """Sending to an SQS standard queue.
 
 Promises: SendMessageBatch, its answer read entry by entry; the trace goes out as it was stored, in
-the body and beside it.
+the body and beside it, there also as AWSTraceHeader where OTEL_PROPAGATORS names `xray`.
 Never: makes or changes a body, or treats a fault of the queue as one of the message.
 
 Source: https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessageBatch.html
@@ -18,6 +18,7 @@ from pramaan_pipelines.messaging.faults import CALL_ERRORS, describe, entry_faul
 from pramaan_pipelines.messaging.publisher import OutboundMessage, SendResult, SendStatus
 from pramaan_pipelines.messaging.sending import NOT_NAMED, BatchPublisher
 from pramaan_pipelines.settings import Settings
+from pramaan_pipelines.telemetry.propagation import xray_header
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -132,7 +133,7 @@ class DocumentIngestQueueClient(QueueClient):
 
 
 def _entry(index: int, message: OutboundMessage) -> "SendMessageBatchRequestEntryTypeDef":
-    return {
+    entry: SendMessageBatchRequestEntryTypeDef = {
         "Id": str(index),
         "MessageBody": message.body,
         "MessageAttributes": {
@@ -140,3 +141,10 @@ def _entry(index: int, message: OutboundMessage) -> "SendMessageBatchRequestEntr
             for name, value in message_attributes(message).items()
         },
     }
+    header = xray_header(message.trace)
+    if header is not None:
+        # Of no weight: a system attribute does not count towards a message's size.
+        entry["MessageSystemAttributes"] = {
+            "AWSTraceHeader": {"DataType": "String", "StringValue": header}
+        }
+    return entry

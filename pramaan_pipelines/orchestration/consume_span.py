@@ -1,22 +1,75 @@
-"""The one span of a framer run, open from its first op to its last.
+"""The one span and the one duration of a framer run, open from its first op to its last.
 
-Promises: it continues the envelope's trace (EB-04), and every op body runs inside it.
+Promises: they continue the trace of the envelope (EB-04), or of the message where the envelope has
+none; every op body runs inside the span; the run's end is on both, whatever it is.
 Never: fails a run over a trace context; one that is absent or absurd is no parent.
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Final
+from uuid import UUID
 
 from dagster import InitResourceContext, resource
 from opentelemetry.trace import Span
 
-from pramaan_pipelines.contracts.outcomes import EnvelopeRefusedError
+from pramaan_pipelines.contracts.outcomes import EnvelopeRefusedError, Outcome
 from pramaan_pipelines.contracts.trace import TraceContext
 from pramaan_pipelines.framer.gates import parse
+from pramaan_pipelines.telemetry.metrics import DurationMetric
 from pramaan_pipelines.telemetry.propagation import context_from_trace_context
-from pramaan_pipelines.telemetry.provider import Telemetry
-from pramaan_pipelines.telemetry.spans import SpanName, manual_span
+from pramaan_pipelines.telemetry.provider import Telemetry, Timing
+from pramaan_pipelines.telemetry.spans import UNKNOWN, SpanName, manual_span, mark_failed
+
+HEALING: Final = "frame.owed"
+"""What a healing run's span says in the place of an event type."""
+
+FAILED: Final = "failed"
+"""The outcome of a run that a fault ended; the message or the frame comes again."""
+UNFINISHED: Final = "unfinished"
+"""The outcome of a run that was cancelled, or whose worker was told to end."""
+
+
+@dataclass(frozen=True)
+class Consumption:
+    """What one framer run's telemetry knows of it; `event_id` is None where no event is known."""
+
+    span: Span
+    timing: Timing
+    event_id: UUID | None = None
+
+    def ended(self, outcome: Outcome) -> None:
+        """The run ended well, with `outcome`."""
+        self.timing.labels["outcome"] = outcome
+
+    def refused(self, reason: str) -> None:
+        """A gate refused the envelope."""
+        self._marked(Outcome.REFUSED, reason)
+
+    def failed(self, error_type: str) -> None:
+        """A fault ended the run."""
+        self._marked(FAILED, error_type)
+
+    def _marked(self, outcome: str, error_type: str) -> None:
+        mark_failed(self.span, error_type)
+        self.timing.labels["outcome"] = outcome
+        self.timing.failed(error_type)
+
+    @property
+    def trace_id(self) -> str | None:
+        """The trace that the run belongs to, as 32 hex digits; None where nothing is traced."""
+        context = self.span.get_span_context()
+        return format(context.trace_id, "032x") if context.is_valid else None
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """What a run is about, as far as its config tells it before any gate."""
+
+    firm_id: str = UNKNOWN
+    event_type: str = UNKNOWN
+    event_id: UUID | None = None
+    trace: TraceContext = field(default=TraceContext())
 
 
 def delivery_of(run_config: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -25,16 +78,38 @@ def delivery_of(run_config: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return None if parse_op is None else parse_op["config"]
 
 
+def _subject_of(run_config: Mapping[str, Any]) -> _Subject:
+    """Return whose run it is; of an envelope that is refused, only what came beside it.
+
+    The envelope's own trace is the producer's, and wins. What came beside it (AWSTraceHeader) names
+    whoever put the message on the queue, which is better than nothing.
+    """
+    delivery = delivery_of(run_config)
+    if delivery is None:
+        owed = run_config.get("ops", {}).get("owed", {}).get("config", {})
+        try:
+            firm_id = str(UUID(owed["firm_id"]))
+        except (KeyError, ValueError):
+            firm_id = UNKNOWN  # Started by hand; its first gate tells of it.
+        return _Subject(firm_id, HEALING)
+    beside = TraceContext.of(delivery.get("traceparent"), None)
+    try:
+        envelope = parse(delivery["body"])
+    except EnvelopeRefusedError:
+        return _Subject(trace=beside)  # The parse gate tells of it.
+    trace = envelope.trace if envelope.trace.traceparent else beside
+    return _Subject(str(envelope.firm_id), envelope.event_type, envelope.event_id, trace)
+
+
 @resource(required_resource_keys={"telemetry"})
-def consume_span_resource(context: InitResourceContext) -> Iterator[Span]:
-    """Open the span; the parse gate fills in what the envelope tells."""
+def consume_span_resource(context: InitResourceContext) -> Iterator[Consumption]:
+    """Open the span, with what the run's config tells: a re-execution runs no parse gate again."""
     telemetry: Telemetry = context.resources.telemetry
-    trace = TraceContext()
-    delivery = None if context.run is None else delivery_of(context.run.run_config)
-    if delivery is not None:
-        # The parse gate tells of a refusal; the span then stands for itself.
-        with suppress(EnvelopeRefusedError):
-            trace = parse(delivery["body"]).trace
-    parent = context_from_trace_context(trace)
-    with manual_span(telemetry.tracer, SpanName.FRAMER_CONSUME, parent=parent) as span:
-        yield span
+    subject = _Subject() if context.run is None else _subject_of(context.run.run_config)
+    parent = context_from_trace_context(subject.trace)
+    with (
+        manual_span(telemetry.tracer, SpanName.FRAMER_CONSUME, parent=parent) as span,
+        telemetry.timed(DurationMetric.FRAMER_TRIGGER, outcome=UNFINISHED) as timing,
+    ):
+        span.set_attributes({"firm_id": subject.firm_id, "event.type": subject.event_type})
+        yield Consumption(span, timing, subject.event_id)

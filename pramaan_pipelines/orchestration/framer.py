@@ -30,6 +30,7 @@ from dagster import (
 from pramaan_pipelines.contracts.envelopes import pointer_body
 from pramaan_pipelines.contracts.outcomes import EnvelopeRefusedError
 from pramaan_pipelines.contracts.text import counted
+from pramaan_pipelines.contracts.trace import TraceContext
 from pramaan_pipelines.framer.gates import parse
 from pramaan_pipelines.framer.redelivery import redelivery_delay
 from pramaan_pipelines.messaging.consumer import QueueConsumer, ReceivedMessage
@@ -39,6 +40,7 @@ from pramaan_pipelines.orchestration.consume_span import delivery_of
 from pramaan_pipelines.orchestration.road import FRAMER_QUEUE
 from pramaan_pipelines.orchestration.unfinished import UNFINISHED
 from pramaan_pipelines.store.database import Database
+from pramaan_pipelines.telemetry.propagation import trace_from_xray_header
 
 MAX_FRAMER_RUNS: Final = 6
 """Places for framer runs, queued or running; dagster.yaml runs as many at once."""
@@ -171,6 +173,7 @@ def run_request(message: ReceivedMessage) -> RunRequest:
     body = pointer_body(message.body)
     tags = {names.TAG_MESSAGE: message.message_id}
     problems: list[str] = []
+    trace = TraceContext()
     try:
         envelope = parse(message.body)
     except EnvelopeRefusedError as refused:
@@ -181,14 +184,19 @@ def run_request(message: ReceivedMessage) -> RunRequest:
             names.TAG_FIRM: str(envelope.firm_id),
             names.TAG_MATTER: str(envelope.matter_id),
         }
-        if envelope.trace.trace_id is not None:
-            tags[names.TAG_TRACE] = envelope.trace.trace_id
+        trace = envelope.trace
+    # The stored trace is the producer's, and wins; the header names the last sender.
+    beside = None if trace.traceparent else trace_from_xray_header(message.trace_header)
+    trace_id = trace.trace_id if beside is None else beside.trace_id
+    if trace_id is not None:
+        tags[names.TAG_TRACE] = trace_id
     delivery = {
         "body": body,
         "problems": problems,
         "message_id": message.message_id,
         "receipt_handle": message.receipt_handle,
         "receive_count": message.receive_count,
+        "traceparent": None if beside is None else beside.traceparent,
     }
     return RunRequest(
         run_key=f"{message.message_id}:{message.receive_count}",

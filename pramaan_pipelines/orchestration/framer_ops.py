@@ -7,17 +7,14 @@ Never: holds gate logic; each op calls its function of the core.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 from uuid import UUID
 
 from dagster import (
     AssetMaterialization,
     Backoff,
     Config,
-    Failure,
     Jitter,
-    MetadataValue,
     OpExecutionContext,
     Out,
     Output,
@@ -25,26 +22,23 @@ from dagster import (
     RetryPolicy,
     op,
 )
-from opentelemetry.trace import Span
 from pydantic import Field
 
 from pramaan_pipelines.contracts.invoke import InvokeAnswer, InvokePayload
 from pramaan_pipelines.contracts.outcomes import EnvelopeRefusedError, Outcome, SkipReason
 from pramaan_pipelines.errors import DestinationError
 from pramaan_pipelines.framer import gates
-from pramaan_pipelines.framer.agent import AgentInvoker, AgentRefusedError
+from pramaan_pipelines.framer.agent import AgentInvoker
 from pramaan_pipelines.framer.claims import Fence, FrameJobClaims
 from pramaan_pipelines.messaging.consumer import QueueConsumer
 from pramaan_pipelines.orchestration import names
+from pramaan_pipelines.orchestration.at_gate import at_gate, log_end
+from pramaan_pipelines.orchestration.consume_span import Consumption
 from pramaan_pipelines.orchestration.pointers import Claimed, Ended, Parsed, Visit
 from pramaan_pipelines.orchestration.road import AGENT_RUNS, FRAME_JOBS
 from pramaan_pipelines.settings import Settings
-from pramaan_pipelines.store.database import Database, told_of
+from pramaan_pipelines.store.database import Database
 from pramaan_pipelines.telemetry.propagation import stamp_current_trace
-from pramaan_pipelines.telemetry.spans import mark_failed
-
-HEALING: Final = "frame.owed"
-"""What a healing run's span says in the place of an event type."""
 
 
 class DeliveryConfig(Config):
@@ -57,6 +51,9 @@ class DeliveryConfig(Config):
     message_id: str = Field(description="SQS message id")
     receipt_handle: str = Field(description="what this delivery is deleted or handed back with")
     receive_count: int = Field(ge=1, description="which delivery of the message this is")
+    traceparent: str | None = Field(
+        default=None, description="of the message's AWSTraceHeader, where the body has no trace"
+    )
 
 
 class OwedConfig(Config):
@@ -64,57 +61,6 @@ class OwedConfig(Config):
 
     firm_id: str = Field(description="the matter's firm")
     matter_id: str = Field(description="the matter whose frame is owed")
-
-
-@contextmanager
-def _at_gate(context: OpExecutionContext, gate: str, span: Span) -> Iterator[None]:
-    """Turn what a gate raises into a failed run that says which gate, why, and what to do."""
-    try:
-        yield
-    except EnvelopeRefusedError as refused:
-        tags = {
-            names.TAG_OUTCOME: str(Outcome.REFUSED),
-            names.TAG_REASON: str(refused.reason),
-            names.TAG_GATE: gate,
-        }
-        context.instance.add_run_tags(context.run_id, tags)
-        mark_failed(span, str(refused.reason))
-        raise Failure(
-            f"refused at {gate}: {refused}",
-            metadata={
-                "outcome": str(Outcome.REFUSED),
-                "reason": str(refused.reason),
-                "places": MetadataValue.json(list(refused.places)),
-            },
-            allow_retries=False,
-        ) from None
-    except Failure:
-        raise
-    except Exception as error:  # noqa: BLE001 - whatever it was, the run must say where and what
-        _fail(context, gate, span, error)
-
-
-def _fail(context: OpExecutionContext, gate: str, span: Span, error: Exception) -> NoReturn:
-    kind, policy = type(error).__name__, context.op_def.retry_policy
-    again = policy is not None and not isinstance(error, AgentRefusedError)
-    if again and policy is not None and context.retry_number < policy.max_retries:
-        # A later try may end well; then nothing of this one may stand on the run or its span.
-        then = "It is tried again with the same claim"
-    else:
-        tags = {names.TAG_REASON: kind, names.TAG_GATE: gate}
-        context.instance.add_run_tags(context.run_id, tags)
-        mark_failed(span, kind)
-        then = (
-            "A message is handed back and comes again after a pause, until its third delivery puts "
-            "it on the dead-letter queue; a frame that is owed is taken up again by the healing "
-            "sensor"
-        )
-    told = told_of(error).rstrip(".")
-    raise Failure(
-        f"failed at {gate}: {kind}: {told}. {then}.",
-        metadata={"reason": kind},
-        allow_retries=again,
-    ) from None
 
 
 def _branch(*outcomes: str) -> dict[str, Out]:
@@ -129,10 +75,10 @@ def parse_gate(
     context: OpExecutionContext,
     config: DeliveryConfig,
     framer_queue: ResourceParam[QueueConsumer],
-    consume_span: ResourceParam[Span],
+    consume_span: ResourceParam[Consumption],
 ) -> Parsed:
     """Validate what the sensor passed on, with the same function."""
-    with _at_gate(context, "parse", consume_span):
+    with at_gate(context, "parse", consume_span):
         # However long the run stood in Dagster's queue, from here on the message is its own for a
         # whole visibility timeout, which is longer than the job may run.
         try:
@@ -152,9 +98,6 @@ def parse_gate(
             # The sensor saw what stood in the body; of what was wrong only marks are left here.
             places = config.problems or refused.places
             raise EnvelopeRefusedError(refused.reason, places) from None
-    consume_span.set_attributes(
-        {"firm_id": str(envelope.firm_id), "event.type": str(envelope.event_type)}
-    )
     context.add_output_metadata({"event_id": str(envelope.event_id)})
     return Parsed(envelope=envelope, receipt_handle=config.receipt_handle)
 
@@ -164,11 +107,11 @@ def environment_gate(
     context: OpExecutionContext,
     parsed: Parsed,
     settings: ResourceParam[Settings],
-    consume_span: ResourceParam[Span],
+    consume_span: ResourceParam[Consumption],
 ) -> Visit:
     """Refuse another environment's event."""
     envelope = parsed.envelope
-    with _at_gate(context, "environment", consume_span):
+    with at_gate(context, "environment", consume_span):
         gates.check_environment(envelope, settings.pramaan_environment)
     return Visit(
         firm_id=envelope.firm_id,
@@ -183,13 +126,11 @@ def environment_gate(
     description="A healing run begins here, without a message: what the job table says is owed.",
 )
 def owed_frame(
-    context: OpExecutionContext, config: OwedConfig, consume_span: ResourceParam[Span]
+    context: OpExecutionContext, config: OwedConfig, consume_span: ResourceParam[Consumption]
 ) -> Visit:
     """Name the frame; the claim looks again whether it is still owed (H3)."""
-    with _at_gate(context, "owed", consume_span):
-        visit = Visit(firm_id=UUID(config.firm_id), matter_id=UUID(config.matter_id))
-    consume_span.set_attributes({"firm_id": str(visit.firm_id), "event.type": HEALING})
-    return visit
+    with at_gate(context, "owed", consume_span):
+        return Visit(firm_id=UUID(config.firm_id), matter_id=UUID(config.matter_id))
 
 
 @op(
@@ -201,11 +142,11 @@ def dedupe_gate(
     context: OpExecutionContext,
     visit: Visit,
     database: ResourceParam[Database],
-    consume_span: ResourceParam[Span],
+    consume_span: ResourceParam[Consumption],
 ) -> Iterator[Output[Visit | Ended]]:
     """Look for the event's run row."""
     with (
-        _at_gate(context, "dedupe", consume_span),
+        at_gate(context, "dedupe", consume_span),
         database.firm(visit.firm_id) as connection,
     ):
         handled = visit.event_id is not None and gates.is_handled(
@@ -225,12 +166,12 @@ def coherence_gate(
     context: OpExecutionContext,
     visit: Visit,
     database: ResourceParam[Database],
-    consume_span: ResourceParam[Span],
+    consume_span: ResourceParam[Consumption],
 ) -> Visit:
     """Refuse a firm that names another firm's matter."""
     request = visit.request
     with (
-        _at_gate(context, "coherence", consume_span),
+        at_gate(context, "coherence", consume_span),
         database.firm(request.firm_id) as connection,
     ):
         gates.check_subject(connection, firm_id=request.firm_id, matter_id=request.matter_id)
@@ -247,11 +188,11 @@ def consent_gate(
     visit: Visit,
     database: ResourceParam[Database],
     claims: ResourceParam[FrameJobClaims],
-    consume_span: ResourceParam[Span],
+    consume_span: ResourceParam[Consumption],
 ) -> Iterator[Output[Visit | Ended]]:
     """Go on only with consent; otherwise the skip is kept on the job row."""
     request, outcome = visit.request, None
-    with _at_gate(context, "consent", consume_span):
+    with at_gate(context, "consent", consume_span):
         with database.firm(request.firm_id) as connection:
             granted = gates.load_egress_consent(connection, firm_id=request.firm_id)
         if not granted:
@@ -274,10 +215,10 @@ def claim_gate(
     context: OpExecutionContext,
     visit: Visit,
     claims: ResourceParam[FrameJobClaims],
-    consume_span: ResourceParam[Span],
+    consume_span: ResourceParam[Consumption],
 ) -> Iterator[Output[Claimed | Ended]]:
     """Win the job, or leave by the outcome's output."""
-    with _at_gate(context, "claim", consume_span):
+    with at_gate(context, "claim", consume_span):
         won = claims.claim(visit.request, stamp_current_trace())
     if isinstance(won, Outcome):
         yield Output(Ended(visit=visit, outcome=won, gate="claim"), str(won))
@@ -309,11 +250,11 @@ def invoke_gate(
     claimed: Claimed,
     claims: ResourceParam[FrameJobClaims],
     agent: ResourceParam[AgentInvoker],
-    consume_span: ResourceParam[Span],
+    consume_span: ResourceParam[Consumption],
 ) -> Iterator[Output[Claimed | Ended]]:
     """Look at the fence once more, then invoke."""
     claim, answer = claimed.claim, None
-    with _at_gate(context, "invoke", consume_span):
+    with at_gate(context, "invoke", consume_span):
         fence = claims.fence(claim)
         if fence is Fence.HELD:
             answer = agent.invoke(
@@ -348,10 +289,10 @@ def release_gate(
     context: OpExecutionContext,
     claimed: Claimed,
     claims: ResourceParam[FrameJobClaims],
-    consume_span: ResourceParam[Span],
+    consume_span: ResourceParam[Consumption],
 ) -> Ended:
     """Release; a zombie's release matches no row and changes nothing."""
-    with _at_gate(context, "release", consume_span):
+    with at_gate(context, "release", consume_span):
         released = claims.release(claimed.claim)
     context.add_output_metadata({"released": released})
     if not released:
@@ -372,12 +313,12 @@ def acknowledge(
     context: OpExecutionContext,
     ends: list[Ended],
     framer_queue: ResourceParam[QueueConsumer],
-    consume_span: ResourceParam[Span],
+    consume_span: ResourceParam[Consumption],
 ) -> None:
     """Delete the message of the one end that this run came to."""
     (end,) = ends
     receipt = end.visit.receipt_handle
-    with _at_gate(context, "acknowledge", consume_span):
+    with at_gate(context, "acknowledge", consume_span):
         deleted = receipt is not None and framer_queue.delete(receipt)
     tags = {names.TAG_OUTCOME: str(end.outcome), names.TAG_GATE: end.gate}
     if names.TAG_REASON in context.run.tags:
@@ -387,5 +328,7 @@ def acknowledge(
     context.add_output_metadata(
         {"outcome": str(end.outcome), "gate": end.gate, "message_deleted": deleted}
     )
+    consume_span.ended(end.outcome)
+    log_end(context, consume_span, end.gate, end.outcome)
     event = end.visit.event_id or "none, a healing run"
     context.log.info("event_id=%s outcome=%s gate=%s", event, end.outcome, end.gate)

@@ -21,13 +21,17 @@ from pramaan_pipelines.orchestration.consume_span import consume_span_resource
 from pramaan_pipelines.orchestration.pointers import pointer_io_manager
 from pramaan_pipelines.settings import Settings
 from pramaan_pipelines.store.database import Database
+from pramaan_pipelines.telemetry.export import flush
+from pramaan_pipelines.telemetry.logs import configure_logging
 from pramaan_pipelines.telemetry.provider import Telemetry
 
 
 @resource(description="The environment's settings; a missing one is named, with what to do.")
 def settings_resource(_: InitResourceContext) -> Settings:
-    """Read the environment."""
-    return Settings.load()
+    """Read the environment; every run and tick of ours begins here, and so does its log."""
+    settings = Settings.load()
+    configure_logging(settings.pramaan_log_format)
+    return settings
 
 
 @resource(
@@ -95,9 +99,12 @@ def sweep_resource(context: InitResourceContext) -> StaleFrameJobSweep:
     description="The tracer and the meter of the process that does the work.",
     required_resource_keys={"settings"},
 )
-def telemetry_resource(context: InitResourceContext) -> Telemetry:
-    """Set up where the run is, which is after any fork."""
-    return Telemetry.current(_settings(context).pramaan_environment)
+def telemetry_resource(context: InitResourceContext) -> Iterator[Telemetry]:
+    """Set up where the run is, which is after any fork; hand over at its end, within a bound."""
+    try:
+        yield Telemetry.current(_settings(context).pramaan_environment)
+    finally:
+        flush()
 
 
 @resource(

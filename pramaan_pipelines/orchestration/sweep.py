@@ -26,6 +26,8 @@ from pramaan_pipelines.orchestration.names import (
     max_runtime,
 )
 from pramaan_pipelines.orchestration.road import FRAME_JOBS
+from pramaan_pipelines.telemetry.metrics import CountMetric
+from pramaan_pipelines.telemetry.provider import Telemetry
 
 
 @op(
@@ -33,13 +35,16 @@ from pramaan_pipelines.orchestration.road import FRAME_JOBS
     tags={"kind": "postgres"},
 )
 def sweep_stale_frame_jobs(
-    context: OpExecutionContext, sweep: ResourceParam[StaleFrameJobSweep]
+    context: OpExecutionContext,
+    sweep: ResourceParam[StaleFrameJobSweep],
+    telemetry: ResourceParam[Telemetry],
 ) -> None:
     """Run one sweep."""
     result = sweep.sweep()
     if not result.table_present:
         context.log.warning("ops.matter_frame_jobs is absent: nothing to sweep; run the migrations")
         return
+    telemetry.count(CountMetric.FRAME_JOBS_SWEPT, result.failed)
     metadata = {"stale_seen": result.seen, "failed": result.failed}
     context.add_output_metadata(metadata)
     if result.failed:

@@ -21,6 +21,7 @@ from sqlalchemy import Connection, text
 
 from pramaan_pipelines.contracts.outcomes import EnvelopeRefusedError
 from pramaan_pipelines.contracts.text import safe_text
+from pramaan_pipelines.contracts.trace import TraceContext
 from pramaan_pipelines.messaging.publisher import (
     OutboundMessage,
     Publisher,
@@ -34,6 +35,7 @@ from pramaan_pipelines.outbox.lanes import (
     Lane,
 )
 from pramaan_pipelines.outbox.selection import Answered, DrainLimits, Due, Row, Selection
+from pramaan_pipelines.outbox.telling import RowEnd, RowOutcome, tell_ends
 from pramaan_pipelines.store.database import Database
 from pramaan_pipelines.telemetry.propagation import link_from_trace_context
 from pramaan_pipelines.telemetry.provider import Telemetry
@@ -135,8 +137,8 @@ def _relay_pending_outbox_events(  # noqa: PLR0913, PLR0917
 ) -> DrainResult:
     """Drain one batch of what `selection` takes of `lane`: the body that every relay shares."""
     with (
-        telemetry.timed(lane.metric),
         manual_span(telemetry.tracer, lane.span) as span,
+        telemetry.timed(lane.metric) as timing,
         database.staff() as connection,
     ):
         rows = selection.select(connection, lane, limits)
@@ -147,11 +149,13 @@ def _relay_pending_outbox_events(  # noqa: PLR0913, PLR0917
         if not rows:
             return DrainResult()
         answered = list(zip(rows, _send(publisher, lane, limits, rows), strict=True))
-        result = _mark(connection, lane, limits, answered)
+        result, ends = _mark(connection, lane, limits, answered)
         selection.settle(connection, answered)
         if result.outage is not None:
             mark_failed(span, SendStatus.UNAVAILABLE)
-        return result
+            timing.failed(SendStatus.UNAVAILABLE)
+    tell_ends(telemetry, lane, ends)
+    return result
 
 
 def _send(
@@ -197,7 +201,7 @@ def _mark(
     lane: Lane,
     limits: DrainLimits,
     answered: Answered,
-) -> DrainResult:
+) -> tuple[DrainResult, list[RowEnd]]:
     """Write each row's end. One that was sent before keeps the first: its retention counts on."""
     table = lane.outbox.table
     sent = [row for row, result in answered if result.status is SendStatus.ACCEPTED]
@@ -222,7 +226,7 @@ def _mark(
         )
         parked = {row_id for row_id, is_parked in marked if is_parked}
     outages = Counter(_error(r) for _, r in unsent if r.status is SendStatus.UNAVAILABLE)
-    return DrainResult(
+    total = DrainResult(
         selected=len(answered),
         sent=len(sent),
         again=len(sent) - len(new),
@@ -235,6 +239,16 @@ def _mark(
             for row, result in unsent
         ),
     )
+    return total, [_end(row, result, is_parked=row.id in parked) for row, result in answered]
+
+
+def _end(row: Row, result: SendResult, *, is_parked: bool) -> RowEnd:
+    trace_id = TraceContext.of(*row.trace).trace_id
+    if result.status is SendStatus.ACCEPTED:
+        outcome = RowOutcome.RESENT if row.again else RowOutcome.SENT
+        return RowEnd(row.event_id, outcome, trace_id)
+    outcome = RowOutcome.PARKED if is_parked else RowOutcome.FAILED
+    return RowEnd(row.event_id, outcome, trace_id, result.status)
 
 
 def _error(result: SendResult) -> str:

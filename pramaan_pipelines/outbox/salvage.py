@@ -21,6 +21,7 @@ from pramaan_pipelines.outbox.drain import (
 )
 from pramaan_pipelines.outbox.lanes import Lane
 from pramaan_pipelines.outbox.selection import DrainLimits, Selection
+from pramaan_pipelines.outbox.telling import RowEnd, RowOutcome, tell_ends
 from pramaan_pipelines.store.database import Database, sqlstate
 from pramaan_pipelines.telemetry.provider import Telemetry
 
@@ -102,6 +103,8 @@ def _one(  # noqa: PLR0913, PLR0917
     if event_id is None:
         return DrainResult()
     status = SendStatus.IMPOSSIBLE if hopeless else SendStatus.REFUSED
+    outcome = RowOutcome.PARKED if hopeless else RowOutcome.FAILED
+    tell_ends(telemetry, lane, [RowEnd(event_id, outcome, status=status)])
     return DrainResult(
         selected=1,
         failed=int(not hopeless),

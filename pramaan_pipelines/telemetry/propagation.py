@@ -1,26 +1,84 @@
 """From a live span to two stored strings, and back.
 
 Promises: what was stored is read back as it was; a context that is absent or absurd is no parent
-and no link, never an error.
+and no link, never an error. Between two of AWS's services the same context goes as X-Ray's header
+too, where OTEL_PROPAGATORS names `xray`.
 Never: stamps a context anew on its way; only a producer stamps.
 """
 
+import logging
+from functools import cache
 from typing import Final
 
 from opentelemetry.context import Context
+from opentelemetry.propagators.textmap import TextMapPropagator
 from opentelemetry.trace import Link, get_current_span
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from pramaan_pipelines.contracts.trace import TraceContext
 
+LOGGER = logging.getLogger(__name__)
+
 _W3C: Final = TraceContextTextMapPropagator()
+
+XRAY_HEADER: Final = "X-Amzn-Trace-Id"
+"""What SQS calls AWSTraceHeader, and EventBridge TraceHeader.
+
+Source: https://docs.aws.amazon.com/xray/latest/devguide/xray-concepts.html#xray-concepts-tracingheader
+"""
 
 
 def stamp_current_trace() -> TraceContext:
     """Return the live span's context as the two strings that a row or a payload stores."""
+    return _stamp(None)
+
+
+def _stamp(context: Context | None) -> TraceContext:
     carrier: dict[str, str] = {}
-    _W3C.inject(carrier)
+    _W3C.inject(carrier, context)
     return TraceContext.of(carrier.get("traceparent"), carrier.get("tracestate"))
+
+
+def xray_header(trace: TraceContext) -> str | None:
+    """Return the stored context as X-Ray's header; None without one, or without `xray`."""
+    context = context_from_trace_context(trace)
+    if context is None:
+        return None
+    carrier: dict[str, str] = {}
+    _configured().inject(carrier, context)
+    return carrier.get(XRAY_HEADER)
+
+
+def trace_from_xray_header(header: str | None) -> TraceContext:
+    """Return the context that X-Ray's `header` names; none where it names none, or without `xray`.
+
+    It is for what has no stored context of its own: that one always wins, for it is the producer's.
+    """
+    if not header:
+        return TraceContext()
+    try:
+        return _stamp(_configured().extract({XRAY_HEADER: header}, context=Context()))
+    except Exception:  # noqa: BLE001 - a header is a stranger's text, and the propagator is no part of ours
+        return TraceContext()
+
+
+@cache
+def _configured() -> TextMapPropagator:
+    """Return the propagators of OTEL_PROPAGATORS; W3C's alone where one of them is not installed.
+
+    The import itself reads the variable, and raises for a name that it does not know.
+    """
+    try:
+        from opentelemetry.propagate import get_global_textmap  # noqa: PLC0415 - it may raise
+
+        return get_global_textmap()
+    except Exception as error:  # noqa: BLE001 - whatever a propagator's own import raises
+        LOGGER.warning(
+            "OTEL_PROPAGATORS cannot be used (%s): only W3C trace context is; install the "
+            "propagator that it names, or correct it",
+            type(error).__name__,
+        )
+        return _W3C
 
 
 def context_from_trace_context(trace: TraceContext) -> Context | None:

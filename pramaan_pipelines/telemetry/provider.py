@@ -1,24 +1,31 @@
 """Where spans and metrics are made: a tracer and a meter, handed to whoever needs them.
 
-Promises: set-up is idempotent and happens where the work runs, never at import.
+Promises: set-up is idempotent and happens where the work runs, never at import; a registered metric
+with its registered labels is all that is recorded.
 Never: exports by itself; without an exporter everything here is cheap and silent.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Final, Self
 
 from opentelemetry import metrics, trace
 from opentelemetry.metrics import Meter
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import SpanLimits, TracerProvider
+from opentelemetry.sdk.trace import SpanLimits
 from opentelemetry.trace import Tracer
 
-from pramaan_pipelines.telemetry.metrics import SECONDS_BUCKETS, DurationMetric
+from pramaan_pipelines.telemetry import export
+from pramaan_pipelines.telemetry.metrics import (
+    SECONDS_BUCKETS,
+    CountMetric,
+    DurationMetric,
+    spec_of,
+)
 
-SERVICE: Final = "pramaan-pipelines"
+SERVICE: Final = export.SERVICE
 MAX_BATCH_ROWS: Final = 1000
 """The most rows that one drain may take; a batch span holds one link for each."""
 
@@ -26,9 +33,24 @@ SPAN_LIMITS: Final = SpanLimits(max_links=MAX_BATCH_ROWS)
 """The SDK drops links past 128."""
 
 
+@dataclass
+class Timing:
+    """What is known of a timed block when it ends.
+
+    Attributes:
+        labels: what its duration is labelled with, beside service and environment.
+    """
+
+    labels: dict[str, str] = field(default_factory=dict)
+
+    def failed(self, error_type: str) -> None:
+        """Label the duration with the low-cardinality `error_type`."""
+        self.labels["error.type"] = error_type
+
+
 @dataclass(frozen=True)
 class Telemetry:
-    """A tracer and a meter, and the two labels that every metric carries."""
+    """A tracer and a meter, and the two labels that every duration carries."""
 
     tracer: Tracer
     meter: Meter
@@ -37,22 +59,42 @@ class Telemetry:
 
     @classmethod
     def current(cls, environment: str) -> Self:
-        """Return the process's telemetry, setting up a tracer provider where there is none."""
-        if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
-            resource = Resource.create({"service.name": SERVICE})
-            trace.set_tracer_provider(TracerProvider(span_limits=SPAN_LIMITS, resource=resource))
-        return cls(trace.get_tracer(SERVICE), metrics.get_meter(SERVICE), environment)
+        """Return the process's telemetry, setting up what is not set up."""
+        export.set_up_tracing(environment, SPAN_LIMITS)
+        export.set_up_metrics(environment)
+        resource = getattr(trace.get_tracer_provider(), "resource", Resource.get_empty())
+        service = str(resource.attributes.get("service.name", SERVICE))
+        return cls(trace.get_tracer(SERVICE), metrics.get_meter(SERVICE), environment, service)
 
     @contextmanager
-    def timed(self, metric: DurationMetric) -> Iterator[None]:
-        """Record the block's seconds under `metric`, also when it fails."""
-        started, labels = perf_counter(), {"service": self.service, "environment": self.environment}
+    def timed(self, metric: DurationMetric, **labels: str) -> Iterator[Timing]:
+        """Record the block's seconds under `metric`, also when it fails.
+
+        Open it inside the block's span: its exemplar then carries the trace.
+
+        Args:
+            metric: a registered histogram.
+            labels: what the registry asks for beside service and environment; the block may change
+                them on what it is given.
+        """
+        started, timing = perf_counter(), Timing(labels)
         try:
-            yield
+            yield timing
         except BaseException as error:
-            labels["error.type"] = type(error).__name__
+            timing.failed(type(error).__name__)
             raise
         finally:
+            labels = {"service": self.service, "environment": self.environment, **timing.labels}
+            spec = spec_of(metric, labels)
             self.meter.create_histogram(
-                metric, unit="s", explicit_bucket_boundaries_advisory=SECONDS_BUCKETS
+                metric, spec.unit, spec.meaning, explicit_bucket_boundaries_advisory=SECONDS_BUCKETS
             ).record(perf_counter() - started, labels)
+
+    def count(self, metric: CountMetric, amount: int, **labels: str) -> None:
+        """Add `amount` to the counter `metric`.
+
+        Raises:
+            UnregisteredMetricError: the registry names other labels.
+        """
+        spec = spec_of(metric, labels)
+        self.meter.create_counter(metric, spec.unit, spec.meaning).add(amount, labels)

@@ -1,0 +1,140 @@
+"""Export by OTLP over HTTP: what the OTEL_* variables say, and nothing else.
+
+Promises: with nothing set, nothing is exported and no exporter is imported; a collector that is
+down, slow or absurd costs whoever flushes OTEL_EXPORTER_OTLP_TIMEOUT at the most, and never raises.
+Never: replaces a provider that the host has set up, or waits for a collector anywhere but in
+`flush`.
+
+Source: https://opentelemetry.io/docs/specs/otel/protocol/exporter/
+"""
+
+import logging
+from collections.abc import Callable
+from threading import Thread
+from time import monotonic
+from typing import Final, Literal
+
+from opentelemetry import metrics, trace
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import MetricReader
+from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+from opentelemetry.sdk.trace import SpanLimits, SpanProcessor, TracerProvider
+
+from pramaan_pipelines.settings import ExportSettings
+
+LOGGER = logging.getLogger(__name__)
+
+SERVICE: Final = "pramaan-pipelines"
+DEFAULT_TIMEOUT: Final = 10.0
+"""Seconds; the exporter's own default."""
+
+Signal = Literal["traces", "metrics"]
+
+_HTTP: Final = "http/protobuf"
+
+
+def resource(environment: str) -> Resource:
+    """Return who reports; OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES have the last word."""
+    ours = {"service.name": SERVICE, "deployment.environment.name": environment}
+    return Resource.create(ours).merge(OTELResourceDetector().detect())
+
+
+def set_up_tracing(environment: str, limits: SpanLimits) -> None:
+    """Give the process a tracer provider where it has none; it exports what the settings say.
+
+    There is none to shut down at the exit: whoever works flushes, and an exit waits for nothing.
+    """
+    if not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+        return
+    provider = TracerProvider(
+        span_limits=limits, resource=resource(environment), shutdown_on_exit=False
+    )
+    processor = _exporting("traces")
+    if isinstance(processor, SpanProcessor):
+        provider.add_span_processor(processor)
+    trace.set_tracer_provider(provider)
+
+
+def set_up_metrics(environment: str) -> None:
+    """Give the process a meter provider where it has none and the settings name a collector."""
+    # The API gives its stand-in no public name.
+    if type(metrics.get_meter_provider()).__name__ != "_ProxyMeterProvider":
+        return
+    reader = metric_reader()
+    if reader is not None:
+        metrics.set_meter_provider(
+            MeterProvider([reader], resource=resource(environment), shutdown_on_exit=False)
+        )
+
+
+def metric_reader() -> MetricReader | None:
+    """Return what exports metrics; None where the settings name no collector."""
+    reader = _exporting("metrics")
+    return reader if isinstance(reader, MetricReader) else None
+
+
+def flush() -> bool:
+    """Hand over what has been recorded so far; returns whether that was done in time.
+
+    The SDK's `force_flush` does not keep to its own time-out, and a collector that answers a byte
+    at a time outlives the exporter's: what is late goes on in a thread that holds up nobody.
+    """
+    settings, started = ExportSettings(), monotonic()
+    providers: tuple[tuple[Signal, object], ...] = (
+        ("traces", trace.get_tracer_provider()),
+        ("metrics", metrics.get_meter_provider()),
+    )
+    threads = [
+        (_timeout(settings, signal), Thread(target=_quietly, args=[force_flush], daemon=True))
+        for signal, provider in providers
+        if (force_flush := getattr(provider, "force_flush", None)) is not None
+    ]
+    for _, thread in threads:
+        thread.start()
+    for seconds, thread in threads:
+        thread.join(max(0.0, started + seconds - monotonic()))
+    in_time = not any(thread.is_alive() for _, thread in threads)
+    if not in_time:
+        LOGGER.warning("telemetry was not taken in time: look at the collector; the work goes on")
+    return in_time
+
+
+def _exporting(signal: Signal) -> SpanProcessor | MetricReader | None:
+    """Return what exports `signal`; None where nothing is asked for, or nothing that can be done.
+
+    What is asked wrongly is told, and no more: no setting of telemetry is worth a run.
+    """
+    settings = ExportSettings()
+    kind, protocol = settings.exporter(signal), settings.of("protocol", signal) or _HTTP
+    if kind == "none":
+        return None
+    if (kind, protocol) != ("otlp", _HTTP):
+        LOGGER.warning(
+            "%s are not exported: only otlp over %s is spoken here. Set OTEL_%s_EXPORTER to otlp "
+            "or none, and OTEL_EXPORTER_OTLP_PROTOCOL to %s or not at all.",
+            *(signal, _HTTP, signal.upper(), _HTTP),
+        )
+        return None
+    try:
+        from pramaan_pipelines.telemetry import otlp  # noqa: PLC0415 - 0.2 s that only export pays
+
+        return otlp.span_processor() if signal == "traces" else otlp.metric_reader()
+    except Exception as error:  # noqa: BLE001 - whatever the SDK makes of its variables
+        LOGGER.warning(
+            "%s are not exported (%s): look at the OTEL_* variables", signal, type(error).__name__
+        )
+        return None
+
+
+def _timeout(settings: ExportSettings, signal: Signal) -> float:
+    try:
+        return max(0.0, float(settings.of("timeout", signal) or DEFAULT_TIMEOUT))
+    except ValueError:
+        return DEFAULT_TIMEOUT
+
+
+def _quietly(call: Callable[[], object]) -> None:
+    try:
+        call()
+    except Exception as error:  # noqa: BLE001 - no telemetry is worth a run
+        LOGGER.warning("telemetry could not be handed over: %s", type(error).__name__)
