@@ -30,13 +30,15 @@ from pramaan_pipelines.settings import Settings, known_secrets
 if TYPE_CHECKING:
     from pramaan_pipelines.store.database import Database
 
+MAX_PORT: Final = 65_535
 ENV_FILE: Final = Path(".env")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one subcommand; returns the exit code."""
     options = _parser().parse_args(arguments)
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    if not options.long_lived:
+        logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     try:
         code: int = options.run(options)
     except Exception as error:  # noqa: BLE001 - the outermost frame tells every error
@@ -73,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
 
     def add(name: str, run: object, text: str) -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=text, description=text)
-        command.set_defaults(run=run)
+        command.set_defaults(run=run, long_lived=False)
         return command
 
     add("up", _up, "start the embedded Postgres and AWS, migrate, provision, and write .env")
@@ -116,6 +118,14 @@ def _parser() -> argparse.ArgumentParser:
     heartbeat = add("heartbeat", _heartbeat, "report that an agent run is alive")
     heartbeat.add_argument("--firm", type=UUID, required=True)
     heartbeat.add_argument("--agent-run", type=UUID, required=True)
+    metrics = add("metrics", _metrics, "export what stands where, until it is told to end")
+    metrics.set_defaults(long_lived=True)
+    metrics.add_argument(
+        "--listen", type=_address, metavar="HOST:PORT", help="serve it to Prometheus there, too"
+    )
+    metrics.add_argument(
+        "--every", type=_within(1, 3600), default=15, metavar="SECONDS", help="between two looks"
+    )
     dev = add("dev", _dev, "everything above and `dagster dev`, with a stream of sample data")
     dev.add_argument("--port", type=_within(1, 65_535), help="of the UI; 3000, or a free one")
     demo = add("demo", _demo, "push a fixed set of events through and show what became of each")
@@ -351,6 +361,24 @@ def _time(value: str) -> datetime:
     if time is None or time.tzinfo is None:
         raise argparse.ArgumentTypeError("give a time with its zone: 2026-01-31T00:00:00+00:00")
     return time
+
+
+def _metrics(options: argparse.Namespace) -> int:
+    from pramaan_pipelines.gauges.process import serve
+    from pramaan_pipelines.telemetry.logs import configure_logging
+
+    _load_env()
+    settings = Settings.load()
+    configure_logging(settings.pramaan_log_format)
+    serve(settings, listen=options.listen, every_seconds=options.every, say=_say)
+    return 0
+
+
+def _address(value: str) -> tuple[str, int]:
+    host, colon, port = value.rpartition(":")
+    if not (colon and host and port.isdigit() and int(port) <= MAX_PORT):
+        raise argparse.ArgumentTypeError("give a host and a port: 127.0.0.1:9464")
+    return host.strip("[]"), int(port)
 
 
 def _dev(options: argparse.Namespace) -> int:

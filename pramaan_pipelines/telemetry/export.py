@@ -79,11 +79,18 @@ def flush() -> bool:
     The SDK's `force_flush` does not keep to its own time-out, and a collector that answers a byte
     at a time outlives the exporter's: what is late goes on in a thread that holds up nobody.
     """
-    settings, started = ExportSettings(), monotonic()
-    providers: tuple[tuple[Signal, object], ...] = (
-        ("traces", trace.get_tracer_provider()),
-        ("metrics", metrics.get_meter_provider()),
+    return _hand_over(
+        ("traces", trace.get_tracer_provider()), ("metrics", metrics.get_meter_provider())
     )
+
+
+def flush_metrics(provider: MeterProvider) -> bool:
+    """Do the same for a meter provider that is not the process's."""
+    return _hand_over(("metrics", provider))
+
+
+def _hand_over(*providers: tuple[Signal, object]) -> bool:
+    settings, started = ExportSettings(), monotonic()
     threads = [
         (_timeout(settings, signal), Thread(target=_quietly, args=[force_flush], daemon=True))
         for signal, provider in providers

@@ -13,7 +13,8 @@ from typing import Final, Literal
 from uuid import UUID
 
 LOGGER: Final = logging.getLogger("pramaan_pipelines.outcomes")
-OURS: Final = logging.getLogger("pramaan_pipelines")
+OURS: Final = (logging.getLogger("pramaan_pipelines"), logging.getLogger("opentelemetry"))
+"""This project's loggers, and the exporters', from which a silent collector is heard."""
 
 FIELDS: Final = "pramaan"
 """Where a record keeps what the JSON form shows as fields."""
@@ -89,14 +90,15 @@ def configure_logging(form: Literal["text", "json"]) -> None:
 
     Called again it changes the form and nothing else.
     """
-    handler = next((h for h in OURS.handlers if isinstance(h, _Handler)), None)
+    handler = next((h for h in OURS[0].handlers if isinstance(h, _Handler)), None)
     if handler is None:
-        if OURS.handlers or logging.getLogger().handlers:
+        if logging.getLogger().handlers or any(logger.handlers for logger in OURS):
             return
         handler = _Handler()
-        OURS.addHandler(handler)
-        OURS.setLevel(logging.INFO)
-        # A handler that the host adds to the root later would write each line a second time.
-        OURS.propagate = False
+        OURS[0].setLevel(logging.INFO)
+        for logger in OURS:
+            logger.addHandler(handler)
+            # A handler that the host adds to the root later would write each line a second time.
+            logger.propagate = False
     text = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
     handler.setFormatter(JsonFormatter() if form == "json" else text)

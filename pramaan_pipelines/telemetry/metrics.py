@@ -40,10 +40,13 @@ class GaugeMetric(StrEnum):
     OUTBOX_PARKED = "pramaan.outbox.parked"
     OUTBOX_UNCLAIMED = "pramaan.outbox.unclaimed"
     FRAME_JOBS = "pramaan.frame_jobs"
+    FRAME_JOBS_STALE = "pramaan.frame_jobs.stale"
+    FRAME_JOBS_OWED = "pramaan.frame_jobs.owed"
     FRAME_JOBS_GIVEN_UP = "pramaan.frame_jobs.given_up"
     FRAME_JOBS_CONSENT_BLOCKED = "pramaan.frame_jobs.consent_blocked"
     QUEUE_DEPTH = "pramaan.queue.depth"
     DEAD_LETTERS = "pramaan.dead_letters"
+    UNDELIVERABLE = "pramaan.undeliverable_events"
     DATABASE_READING_AGE = "pramaan.database.reading_age"
     QUEUES_READING_AGE = "pramaan.queues.reading_age"
 
@@ -107,17 +110,26 @@ REGISTRY: Final[Mapping[str, MetricSpec]] = {
     GaugeMetric.OUTBOX_PARKED: _gauge("{row}", "Rows that wait for a person.", "lane"),
     GaugeMetric.OUTBOX_UNCLAIMED: _gauge("{row}", "Pending rows that no lane drains."),
     GaugeMetric.FRAME_JOBS: _gauge("{job}", "Frame jobs by run status.", "status"),
+    GaugeMetric.FRAME_JOBS_STALE: _gauge(
+        "{job}", "Running frame jobs whose lease is over: the sweep has not failed them yet."
+    ),
+    GaugeMetric.FRAME_JOBS_OWED: _gauge(
+        "{job}", "Frame jobs that healing takes up, once their firm consents."
+    ),
     GaugeMetric.FRAME_JOBS_GIVEN_UP: _gauge(
         "{job}", "Failed frame jobs that healing has given up."
     ),
     GaugeMetric.FRAME_JOBS_CONSENT_BLOCKED: _gauge(
-        "{job}", "Frame jobs that never ran for want of the firm's consent."
+        "{job}", "Frame jobs that stopped for want of the firm's consent."
     ),
     GaugeMetric.QUEUE_DEPTH: _gauge(
-        "{message}", "Messages on the queue that the lane ends on, in every state.", "lane"
+        "{message}", "Messages on the queue that the lane ends on.", "lane", "status"
     ),
     GaugeMetric.DEAD_LETTERS: _gauge(
         "{message}", "Messages on that queue's dead-letter queue.", "lane"
+    ),
+    GaugeMetric.UNDELIVERABLE: _gauge(
+        "{message}", "Events that the bus could not deliver to the framer's queue."
     ),
     GaugeMetric.DATABASE_READING_AGE: _gauge(
         "s", "Time since `pramaan metrics` last read the database."

@@ -1,0 +1,111 @@
+"""A source of gauges: looked at again and again by a thread of its own, and shown as last seen.
+
+Promises: whoever exports or scrapes gets what was seen last, at once, and never waits for a look;
+what is too old to be true is not shown; the age of the last whole look always is.
+Never: keeps more than the last look, or ends because of what a look raises.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from threading import Event
+from time import monotonic
+from typing import Final, Generic, TypeVar
+
+from opentelemetry.metrics import CallbackOptions, Meter, Observation
+
+from pramaan_pipelines.contracts.text import safe_text
+from pramaan_pipelines.gauges.values import Point
+from pramaan_pipelines.telemetry.metrics import REGISTRY, GaugeMetric, spec_of
+from pramaan_pipelines.watch.look import LOOK_SECONDS
+
+V = TypeVar("V")
+
+LOGGER = logging.getLogger(__name__)
+
+LOOKS_MISSED: Final = 3
+"""So many looks that did not end make what was seen last too old to be shown."""
+
+
+class Source(Generic[V]):
+    """What one look gives, as gauges.
+
+    Args:
+        name: for the log.
+        look: takes the look; it ends within its own bounds.
+        points: how a view becomes each gauge.
+        problems: what a view could not read.
+        age: the gauge of the seconds since the last look that read everything.
+        every_seconds: the pause between two looks.
+    """
+
+    def __init__(  # noqa: PLR0913, PLR0917
+        self,
+        name: str,
+        look: Callable[[], V],
+        points: Mapping[GaugeMetric, Callable[[V], Iterable[Point]]],
+        problems: Callable[[V], Sequence[str]],
+        age: GaugeMetric,
+        every_seconds: float,
+    ) -> None:
+        self._name = name
+        self._look = look
+        self._points = points
+        self._problems = problems
+        self._age = age
+        self._every = every_seconds
+        self._whole_at = monotonic()
+        self._seen: tuple[float, V] | None = None
+        self._told: list[str] | None = None
+
+    def register(self, meter: Meter) -> None:
+        """Make an instrument of each gauge."""
+        for metric, points in self._points.items():
+            self._observable(meter, metric, partial(self._current, points))
+        self._observable(meter, self._age, lambda: [(monotonic() - self._whole_at, {})])
+
+    def look(self) -> None:
+        """Take one look."""
+        try:
+            view = self._look()
+            problems = list(self._problems(view))
+        except Exception as error:  # noqa: BLE001 - the next look may be a better one
+            problems = [f"{type(error).__name__}: {safe_text(error)}"]
+        else:
+            self._seen = (monotonic(), view)
+        if not problems:
+            self._whole_at = monotonic()
+        self._tell(problems)
+
+    def keep_looking(self, stop: Event) -> None:
+        """Take look after look until `stop` is set."""
+        while not stop.is_set():
+            self.look()
+            stop.wait(self._every)
+
+    def _current(self, points: Callable[[V], Iterable[Point]]) -> Iterable[Point]:
+        seen = self._seen
+        too_old = LOOKS_MISSED * (self._every + LOOK_SECONDS)
+        if seen is None or monotonic() - seen[0] > too_old:
+            return ()
+        return points(seen[1])
+
+    def _tell(self, problems: list[str]) -> None:
+        """Say once what cannot be read, and once that it can be again."""
+        if problems and problems != self._told:
+            LOGGER.warning("%s cannot be read: %s", self._name, "; ".join(problems))
+        elif not problems and self._told:
+            LOGGER.warning("%s can be read again", self._name)
+        self._told = problems
+
+    @staticmethod
+    def _observable(
+        meter: Meter, metric: GaugeMetric, points: Callable[[], Iterable[Point]]
+    ) -> None:
+        def observe(_: CallbackOptions) -> Iterable[Observation]:
+            for value, labels in points():
+                spec_of(metric, labels)
+                yield Observation(value, labels)
+
+        spec = REGISTRY[metric]
+        meter.create_observable_gauge(metric, [observe], spec.unit, spec.meaning)
