@@ -11,7 +11,11 @@ from pramaan_pipelines.orchestration import names
 from pramaan_pipelines.orchestration.framer import MAX_FRAMER_RUNS
 from pramaan_pipelines.settings import Settings
 
-OF_THE_LIBRARIES = {"OTEL_PROPAGATORS"}
+OF_THE_LIBRARIES = {
+    "OTEL_PROPAGATORS",
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_TIMEOUT",
+}
 OF_THE_LOADING = {"PRAMAAN_WAKE_UP"}
 """Read while the code location loads, before there are settings."""
 
