@@ -38,6 +38,7 @@ _OWED_INDEX: Final = "run_status <> 'running' AND (rebuild_needed OR run_status 
 FAILED: Final = f"{_OWED_INDEX} AND run_status = 'failed'"
 OWED: Final = f"{_OWED_INDEX} AND (rebuild_needed OR failed_tries <= :max_tries)"
 GIVEN_UP: Final = f"{_OWED_INDEX} AND NOT rebuild_needed AND failed_tries > :max_tries"
+# matter_frame_jobs_blocked_idx (firm_id, last_skip_at), whose predicate this is, word for word.
 # The skip was the last thing that happened to the matter: a claim since then has ended the wait.
 BLOCKED: Final = (
     "run_status <> 'running' AND last_skip_reason = 'consent_blocked' "
@@ -59,11 +60,15 @@ FIRMS: Final = """
     )
     SELECT firm_id FROM firms WHERE firm_id IS NOT NULL LIMIT :firms
 """
+# Those that wait first, then their matters: a firm may have a million of these.
 FIND_PRESENT: Final = """
-    SELECT firm_id, matter_id, {since} AS since FROM ops.matter_frame_jobs AS job
-    WHERE firm_id = :firm_id AND {which}
-      AND EXISTS (SELECT 1 FROM public.matters AS matter
-                  WHERE matter.id = job.matter_id AND matter.firm_id = job.firm_id)
+    WITH waiting AS MATERIALIZED (
+        SELECT firm_id, matter_id, {since} AS since FROM ops.matter_frame_jobs
+        WHERE firm_id = :firm_id AND {which}
+    )
+    SELECT firm_id, matter_id, since FROM waiting
+    WHERE EXISTS (SELECT 1 FROM public.matters AS matter
+                  WHERE matter.id = waiting.matter_id AND matter.firm_id = waiting.firm_id)
     LIMIT :limit
 """
 SUMMED: Final = "SELECT count(*), min(since) FROM ({found}) AS found"

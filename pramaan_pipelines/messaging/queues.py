@@ -7,13 +7,16 @@ Source: template.yaml, which gives each its name.
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pramaan_pipelines.errors import DestinationError
 from pramaan_pipelines.messaging.clients import client
 from pramaan_pipelines.messaging.consumer import QueueConsumer
 from pramaan_pipelines.messaging.faults import CALL_ERRORS, describe
 from pramaan_pipelines.settings import Settings
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
 
 
 @dataclass(frozen=True)
@@ -48,22 +51,24 @@ UNDELIVERABLE: Final = "undeliverable_events"
 DEAD_LETTERS: Final = (*(queue.dead_letters for queue in QUEUES), UNDELIVERABLE)
 
 
-def consumer_of(settings: Settings, queue: WatchedQueue) -> QueueConsumer:
-    """Return a consumer of `queue`; no call is made.
+def consumer_of(
+    settings: Settings, queue: WatchedQueue, sqs: "SQSClient | None" = None
+) -> QueueConsumer:
+    """Return a consumer of `queue`, on `sqs` or a client of its own; no call is made.
 
     Raises:
         SettingsError: its URL is not set.
     """
-    return QueueConsumer(client("sqs", settings), settings.require(queue.setting))
+    return QueueConsumer(sqs or client("sqs", settings), settings.require(queue.setting))
 
 
-def undeliverable_events(settings: Settings) -> QueueConsumer:
-    """Return a consumer of the queue of undeliverable events.
+def undeliverable_events(settings: Settings, sqs: "SQSClient | None" = None) -> QueueConsumer:
+    """Return a consumer of the queue of undeliverable events, on `sqs` or a client of its own.
 
     Raises:
         DestinationError: there is no such queue in this account, or SQS does not answer.
     """
-    sqs = client("sqs", settings)
+    sqs = sqs or client("sqs", settings)
     name = f"pramaan-undeliverable-events-{settings.pramaan_environment}"
     try:
         url = sqs.get_queue_url(QueueName=name)["QueueUrl"]

@@ -19,11 +19,12 @@ from pramaan_pipelines.messaging.clients import client
 from pramaan_pipelines.messaging.consumer import QueueConsumer
 from pramaan_pipelines.orchestration.consume_span import consume_span_resource
 from pramaan_pipelines.orchestration.pointers import pointer_io_manager
-from pramaan_pipelines.settings import Settings
+from pramaan_pipelines.settings import Settings, ViewSettings
 from pramaan_pipelines.store.database import Database
 from pramaan_pipelines.telemetry.export import flush
 from pramaan_pipelines.telemetry.logs import configure_logging
 from pramaan_pipelines.telemetry.provider import Telemetry
+from pramaan_pipelines.watch.look import Watch
 
 
 @resource(description="The environment's settings; a missing one is named, with what to do.")
@@ -95,6 +96,26 @@ def sweep_resource(context: InitResourceContext) -> StaleFrameJobSweep:
     return StaleFrameJobSweep(context.resources.database, lease_seconds=lease)
 
 
+@resource(description="What an operator may set of the view: thresholds, owners, retention.")
+def view_settings_resource(_: InitResourceContext) -> ViewSettings:
+    """Read the environment."""
+    return ViewSettings.load()
+
+
+@resource(
+    description="What stands where, read at a bounded cost.",
+    required_resource_keys={"settings", "database", "view_settings"},
+)
+def watch_resource(context: InitResourceContext) -> Watch:
+    """Make the watch with the grace of the settings."""
+    view: ViewSettings = context.resources.view_settings
+    return Watch(
+        _settings(context),
+        context.resources.database,
+        grace_seconds=view.pramaan_check_stale_grace_seconds,
+    )
+
+
 @resource(
     description="The tracer and the meter of the process that does the work.",
     required_resource_keys={"settings"},
@@ -134,6 +155,8 @@ def make_resources() -> dict[str, ResourceDefinition]:
     """Return the resources by key."""
     return {
         "settings": settings_resource,
+        "view_settings": view_settings_resource,
+        "watch": watch_resource,
         "database": database_resource,
         "telemetry": telemetry_resource,
         "claims": claims_resource,

@@ -1,37 +1,90 @@
 """The road as assets: what stands where, and which way things flow.
 
-Promises: the graph reads as the pipeline; events on it come from the runs that do the work.
+Promises: the graph reads as the pipeline; events on it come from the runs that do the work, or
+from a tick that looks anyway.
 Never: a run that exists only to paint the picture.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from dagster import AssetKey, AssetSpec
 
+from pramaan_pipelines.messaging.queues import FRAMER_EVENTS, QUEUES, UNDELIVERABLE
 from pramaan_pipelines.outbox.lanes import DOMAIN_EVENT, LANES, Lane
+from pramaan_pipelines.watch.checks import subject_of
 
 HOST: Final = "application"
 OUTBOX: Final = "outbox"
 MESSAGING: Final = "messaging"
 FRAMER: Final = "framer"
 
-DOCUMENTS: Final = AssetKey(["application", "documents"])
-MATTERS: Final = AssetKey(["application", "matters"])
-CONSENTS: Final = AssetKey(["application", "firm_inference_egress_consents"])
-FRAMER_QUEUE: Final = AssetKey(["messaging", "framer_events_queue"])
-FRAME_JOBS: Final = AssetKey(["framer", "matter_frame_jobs"])
-AGENT_RUNS: Final = AssetKey(["framer", "agent_run"])
-AGENT: Final = AssetKey(["framer", "vega_matter_frame"])
+DOCUMENTS: Final = AssetKey([HOST, "documents"])
+MATTERS: Final = AssetKey([HOST, "matters"])
+CONSENTS: Final = AssetKey([HOST, "firm_inference_egress_consents"])
+FRAMER_QUEUE: Final = AssetKey([MESSAGING, FRAMER_EVENTS.name])
+UNDELIVERABLE_EVENTS: Final = AssetKey([MESSAGING, UNDELIVERABLE])
+FRAME_JOBS: Final = AssetKey([FRAMER, "matter_frame_jobs"])
+AGENT_RUNS: Final = AssetKey([FRAMER, "agent_run"])
+AGENT: Final = AssetKey([FRAMER, "vega_matter_frame"])
+
+_TABLE: Final = {"postgres", "table"}
+_QUEUE: Final = {"aws", "sqs"}
 
 
 def outbox_key(lane: Lane) -> AssetKey:
     """Return the asset of the outbox that `lane` drains."""
-    return AssetKey(["outbox", lane.outbox.table.removeprefix("ops.")])
+    return AssetKey([OUTBOX, subject_of(lane.outbox)])
 
 
 def destination_key(lane: Lane) -> AssetKey:
     """Return the asset of the queue or bus that `lane` sends to."""
-    return AssetKey(["messaging", lane.destination])
+    return AssetKey([MESSAGING, lane.destination])
+
+
+def road(owners: Sequence[str] = ()) -> list[AssetSpec]:
+    """Return the assets, owned by `owners`: e-mail addresses, or team:name."""
+    specs = [
+        *_application(),
+        *_outboxes(),
+        *_destinations(),
+        *_dead_letters(),
+        *_framer(),
+    ]
+    return [spec.replace_attributes(owners=list(owners)) for spec in specs]
+
+
+def _application() -> list[AssetSpec]:
+    return [
+        AssetSpec(
+            DOCUMENTS,
+            group_name=HOST,
+            kinds=_TABLE,
+            description=(
+                "The application's documents, with their registration_status. Written by the "
+                "application; nothing here changes but the registration_status of a request."
+            ),
+        ),
+        AssetSpec(
+            MATTERS,
+            group_name=HOST,
+            kinds=_TABLE,
+            description=(
+                "The application's matters, under record-level visibility. A matter that is gone "
+                "gets no frame: its event is refused at `coherence`."
+            ),
+        ),
+        AssetSpec(
+            CONSENTS,
+            group_name=HOST,
+            kinds=_TABLE,
+            description=(
+                "Each firm's inference-egress consent; absent means not granted. Without it a "
+                "matter stops at `consent`: see the check `consent_blocked` of "
+                "framer/matter_frame_jobs for what waits, and what to do when consent comes."
+            ),
+        ),
+    ]
 
 
 def _outboxes() -> list[AssetSpec]:
@@ -42,11 +95,12 @@ def _outboxes() -> list[AssetSpec]:
             key,
             deps=[sources[key.path[-1]]],
             group_name=OUTBOX,
-            kinds={"postgres", "table"},
+            kinds=_TABLE,
             description=(
                 f"`ops.{key.path[-1]}`: written by the application in its own transaction, drained "
-                "by the relay of each event_type. Rows that wait are pending; rows that can never "
-                "be sent are parked."
+                "by the relay of each event_type. Its checks say what to do: pending rows that "
+                "grow old mean a relay that does not run or a destination that is out; parked rows "
+                "wait for redrive_parked_rows_job; a type that no lane drains waits for code."
             ),
         )
         for key in keys
@@ -59,70 +113,95 @@ def _destinations() -> list[AssetSpec]:
             destination_key(lane),
             deps=[outbox_key(lane)],
             group_name=MESSAGING,
-            kinds={"aws", "eventbridge" if lane is DOMAIN_EVENT else "sqs"},
+            kinds={"aws", "eventbridge"} if lane is DOMAIN_EVENT else _QUEUE,
             description=(
                 f"Where `{lane.name}_job` sends `{lane.event_type}`. Each materialization is one "
-                "relay run that sent something; if they stop while rows are pending, look at the "
-                f"runs of `{lane.name}_job`."
+                "relay run that sent something, with its numbers; if they stop while rows are "
+                f"pending, look at the last runs of `{lane.name}_job`: a red one names what is out."
             ),
         )
         for lane in LANES
+    ] + [
+        AssetSpec(
+            FRAMER_QUEUE,
+            deps=[destination_key(DOMAIN_EVENT)],
+            group_name=MESSAGING,
+            kinds=_QUEUE,
+            description=(
+                "The framer queue behind the bus's rule. `framer_events_sensor` makes one run of "
+                "each message. If messages stay visible while no run starts, look at the sensor's "
+                "ticks."
+            ),
+        )
     ]
 
 
-ROAD: Final = [
-    AssetSpec(
-        DOCUMENTS,
-        group_name=HOST,
-        kinds={"postgres", "table"},
-        description="The application's documents, with their registration_status.",
-    ),
-    AssetSpec(
-        MATTERS,
-        group_name=HOST,
-        kinds={"postgres", "table"},
-        description="The application's matters, under record-level visibility.",
-    ),
-    AssetSpec(
-        CONSENTS,
-        group_name=HOST,
-        kinds={"postgres", "table"},
-        description="Each firm's inference-egress consent. Absent means not granted.",
-    ),
-    *_outboxes(),
-    *_destinations(),
-    AssetSpec(
-        FRAMER_QUEUE,
-        deps=[destination_key(DOMAIN_EVENT)],
-        group_name=MESSAGING,
-        kinds={"aws", "sqs"},
-        description=(
-            "The framer queue behind the bus's rule, with its dead-letter queue. "
-            "`framer_events_sensor` makes one run of each message and observes its depth."
+def _dead_letters() -> list[AssetSpec]:
+    return [
+        AssetSpec(
+            AssetKey([MESSAGING, queue.dead_letters]),
+            deps=[AssetKey([MESSAGING, queue.name])],
+            group_name=MESSAGING,
+            kinds=_QUEUE,
+            description=(
+                f"Messages of {queue.name} that three deliveries did not bring to their end; kept "
+                "for 14 days. redrive_dead_letters_job shows each with its reason, and sends it "
+                "again once the cause is mended."
+            ),
+        )
+        for queue in QUEUES
+    ] + [
+        AssetSpec(
+            UNDELIVERABLE_EVENTS,
+            deps=[destination_key(DOMAIN_EVENT)],
+            group_name=MESSAGING,
+            kinds=_QUEUE,
+            description=(
+                "Events that the bus's rule could not deliver to the framer queue (its policy, its "
+                "key, a queue that was deleted); kept for 14 days. `pramaan doctor` looks at the "
+                "route; redrive_dead_letters_job sends the events to the framer queue."
+            ),
+        )
+    ]
+
+
+def _framer() -> list[AssetSpec]:
+    return [
+        AssetSpec(
+            FRAME_JOBS,
+            deps=[FRAMER_QUEUE, MATTERS, CONSENTS],
+            group_name=FRAMER,
+            kinds=_TABLE,
+            description=(
+                "`ops.matter_frame_jobs`: one row per matter says who may build its frame. Each "
+                "materialization is a claim. What waits for a person is in its checks: "
+                "rebuild_frame_job takes up what healing gave up, stale_frame_job_sweep_job sweeps "
+                "now. Shared with other services: add, never reshape."
+            ),
         ),
-    ),
-    AssetSpec(
-        FRAME_JOBS,
-        deps=[FRAMER_QUEUE, MATTERS, CONSENTS],
-        group_name=FRAMER,
-        kinds={"postgres", "table"},
-        description=(
-            "`ops.matter_frame_jobs`: one row per matter says who may build its frame. Shared with "
-            "other services: add, never reshape."
+        AssetSpec(
+            AGENT_RUNS,
+            deps=[FRAME_JOBS],
+            group_name=FRAMER,
+            kinds=_TABLE,
+            description=(
+                "`agents.agent_run`: the run row that is committed before the agent is called. "
+                "Search the runs by pramaan/matter_id to find what became of a matter."
+            ),
         ),
-    ),
-    AssetSpec(
-        AGENT_RUNS,
-        deps=[FRAME_JOBS],
-        group_name=FRAMER,
-        kinds={"postgres", "table"},
-        description="`agents.agent_run`: the run row that is committed before the agent is called.",
-    ),
-    AssetSpec(
-        AGENT,
-        deps=[AGENT_RUNS],
-        group_name=FRAMER,
-        kinds={"agent"},
-        description="The agent that builds the frame, behind one seam; it dedupes by agent_run_id.",
-    ),
-]
+        AssetSpec(
+            AGENT,
+            deps=[AGENT_RUNS],
+            group_name=FRAMER,
+            kinds={"agent"},
+            description=(
+                "The agent that builds the frame, behind one seam; each materialization is an "
+                "invoke that it answered. It dedupes by agent_run_id, so that a repeated invoke is "
+                "harmless."
+            ),
+        ),
+    ]
+
+
+KEYS: Final = {spec.key.path[-1]: spec.key for spec in road()}
+"""The assets by the name that the watch gives them."""

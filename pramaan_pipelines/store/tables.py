@@ -186,6 +186,16 @@ Index(
     postgresql_where=text("run_status <> 'running' AND (rebuild_needed OR run_status = 'failed')"),
 )
 
+Index(
+    "matter_frame_jobs_blocked_idx",
+    matter_frame_jobs.c.firm_id,
+    matter_frame_jobs.c.last_skip_at,
+    postgresql_where=text(
+        "run_status <> 'running' AND last_skip_reason = 'consent_blocked' "
+        "AND last_skip_at > coalesce(claimed_at, '-infinity')"
+    ),
+)
+
 agent_run: Final = Table(
     "agent_run",
     METADATA,

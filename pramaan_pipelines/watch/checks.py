@@ -237,7 +237,11 @@ def _lane(
         pending,
         f"{left.pending} pending",
         left.pending.number,
-        {"pending": left.pending.number},
+        {
+            "pending": left.pending.number,
+            "warn_at": limits.pramaan_check_pending_warn_rows,
+            "error_at": limits.pramaan_check_pending_error_rows,
+        },
         Rows() if pending is State.PASSED else late,
     )
     yield Verdict(
@@ -245,7 +249,11 @@ def _lane(
         oldest,
         f"the oldest pending row is {age:.0f} s old" if left.pending else "nothing is pending",
         int(age) if oldest is not State.PASSED else 0,
-        {"oldest_seconds": round(age, 1)},
+        {
+            "oldest_seconds": round(age, 1),
+            "warn_at": limits.pramaan_check_oldest_warn_seconds,
+            "error_at": limits.pramaan_check_oldest_error_seconds,
+        },
         Rows() if oldest is State.PASSED else late,
     )
     yield Verdict(
@@ -253,7 +261,11 @@ def _lane(
         parked,
         f"{left.parked} parked",
         left.parked.number,
-        {"parked": left.parked.number},
+        {
+            "parked": left.parked.number,
+            "warn_at": 1,
+            "error_at": limits.pramaan_check_parked_error_rows,
+        },
         Rows() if parked is State.PASSED else _named(name_parked(lane)),
     )
 
@@ -287,7 +299,7 @@ def _dead(check: Check, queues: QueuesView, name: str, limits: ViewSettings) -> 
         _grade(total, 1, limits.pramaan_check_dead_letters_error),
         f"about {total} messages",
         total,
-        {"messages": total},
+        {"messages": total, "warn_at": 1, "error_at": limits.pramaan_check_dead_letters_error},
     )
 
 

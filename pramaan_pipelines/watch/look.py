@@ -10,13 +10,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from sqlalchemy import Connection
 
 from pramaan_pipelines.errors import DatabaseUnavailableError
 from pramaan_pipelines.framer import standing
 from pramaan_pipelines.framer.standing import Frames
+from pramaan_pipelines.messaging.clients import client
 from pramaan_pipelines.messaging.consumer import QueueDepth
 from pramaan_pipelines.messaging.queues import (
     QUEUES,
@@ -39,6 +40,9 @@ from pramaan_pipelines.store import migrate
 from pramaan_pipelines.store.counting import Count, by_index
 from pramaan_pipelines.store.database import Database
 from pramaan_pipelines.watch.reading import Reading, take
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
 
 T = TypeVar("T")
 
@@ -118,6 +122,7 @@ class Watch:
         self._database = database
         self._grace = grace_seconds
         self._head: str | None = None
+        self._sqs: SQSClient | None = None
 
     def database(self, *, seconds: float = LOOK_SECONDS) -> DatabaseView:
         """Read what stands in the database; no reading starts after `seconds`."""
@@ -153,12 +158,13 @@ class Watch:
     def queues(self) -> QueuesView:
         """Read the depth of every queue, several at once; a call ends within 17 s."""
         settings = self._settings
-
+        # Making a client costs more than all the calls; one serves every thread.
+        sqs = self._sqs = self._sqs or client("sqs", settings)
         looks: dict[str, Callable[[], QueueDepth]]
-        looks = {queue.name: partial(_depth, settings, queue) for queue in QUEUES}
+        looks = {queue.name: partial(_depth, settings, queue, sqs) for queue in QUEUES}
         dead: dict[str, Callable[[], QueueDepth]]
-        dead = {queue.dead_letters: partial(_dead, settings, queue) for queue in QUEUES}
-        dead[UNDELIVERABLE] = partial(_undeliverable, settings)
+        dead = {queue.dead_letters: partial(_dead, settings, queue, sqs) for queue in QUEUES}
+        dead[UNDELIVERABLE] = partial(_undeliverable, settings, sqs)
         with ThreadPoolExecutor(max_workers=len(looks) + len(dead)) as threads:
             taken = dict(
                 zip(
@@ -178,16 +184,16 @@ class Watch:
         return Schema(migrate.revision_of(connection), self._head)
 
 
-def _depth(settings: Settings, queue: WatchedQueue) -> QueueDepth:
-    return consumer_of(settings, queue).depth()
+def _depth(settings: Settings, queue: WatchedQueue, sqs: "SQSClient") -> QueueDepth:
+    return consumer_of(settings, queue, sqs).depth()
 
 
-def _dead(settings: Settings, queue: WatchedQueue) -> QueueDepth:
-    return consumer_of(settings, queue).dead_letter_depth()
+def _dead(settings: Settings, queue: WatchedQueue, sqs: "SQSClient") -> QueueDepth:
+    return consumer_of(settings, queue, sqs).dead_letter_depth()
 
 
-def _undeliverable(settings: Settings) -> QueueDepth:
-    return undeliverable_events(settings).depth()
+def _undeliverable(settings: Settings, sqs: "SQSClient") -> QueueDepth:
+    return undeliverable_events(settings, sqs).depth()
 
 
 class _Reader:

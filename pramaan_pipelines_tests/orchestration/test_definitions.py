@@ -15,7 +15,7 @@ from dagster import (
 )
 
 from pramaan_pipelines.definitions import defs
-from pramaan_pipelines.orchestration.road import ROAD
+from pramaan_pipelines.orchestration.road import road
 from pramaan_pipelines.outbox.lanes import LANES
 from pramaan_pipelines.settings import REQUIRED, Settings
 
@@ -33,6 +33,7 @@ JOBS = {
     "rebuild_frame_job",
     "prune_outboxes_job",
     "stale_frame_job_sweep_job",
+    "check_road_job",
 }
 SCHEDULES = {
     "document_ingest_relay_schedule": "document_ingest_relay_job",
@@ -51,6 +52,10 @@ EDGES = {
     "messaging/documents_registration_queue": {"outbox/document_ingest_outbox"},
     "messaging/events_bus": {"outbox/domain_event_outbox"},
     "messaging/framer_events_queue": {"messaging/events_bus"},
+    "messaging/documents_ingestion_dead_letters": {"messaging/documents_ingestion_queue"},
+    "messaging/documents_registration_dead_letters": {"messaging/documents_registration_queue"},
+    "messaging/framer_events_dead_letters": {"messaging/framer_events_queue"},
+    "messaging/undeliverable_events": {"messaging/events_bus"},
     "framer/matter_frame_jobs": {
         "messaging/framer_events_queue",
         "application/matters",
@@ -120,6 +125,7 @@ def test_the_names_of_jobs_schedules_and_sensors_are_frozen(loaded: RepositoryDe
         "framer_events_sensor": {"framer_trigger_job"},
         "frame_healing_sensor": {"frame_healing_job"},
         "relay_wake_up_sensor": {f"{lane.name}_job" for lane in LANES},
+        "road_watch_sensor": {"check_road_job"},
     }
 
 
@@ -132,8 +138,8 @@ def test_the_assets_are_the_road_with_its_edges(loaded: RepositoryDefinition) ->
 
 
 def test_every_asset_tells_what_it_is() -> None:
-    assert [spec.key for spec in ROAD if not spec.description or not spec.kinds] == []
-    assert {spec.group_name for spec in ROAD} == {"application", "outbox", "messaging", "framer"}
+    assert [spec.key for spec in road() if not spec.description or not spec.kinds] == []
+    assert {spec.group_name for spec in road()} == {"application", "outbox", "messaging", "framer"}
 
 
 def test_the_framer_queue_is_reached_from_the_matters(loaded: RepositoryDefinition) -> None:
@@ -162,7 +168,12 @@ def test_every_schedule_and_sensor_comes_up_running(loaded: RepositoryDefinition
         cron = "* * * * *" if minutely else "17 3 * * *"
         assert (schedule.cron_schedule, schedule.execution_timezone) == (cron, "UTC")
         assert schedule.description
-    slowest_of = {"framer_events_sensor": 5, "frame_healing_sensor": 30, "relay_wake_up_sensor": 5}
+    slowest_of = {
+        "framer_events_sensor": 5,
+        "frame_healing_sensor": 30,
+        "relay_wake_up_sensor": 5,
+        "road_watch_sensor": 60,
+    }
     for sensor in loaded.sensor_defs:
         # The schedules drain without it; where it runs is a setting.
         opt_in = sensor.name == "relay_wake_up_sensor"

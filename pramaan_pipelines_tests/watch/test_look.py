@@ -1,9 +1,11 @@
 """The look: what it finds, what it says where it cannot look, and that it costs little."""
 
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import pytest
+from sqlalchemy import text
 
+from pramaan_pipelines.framer import standing
 from pramaan_pipelines.messaging.clients import client
 from pramaan_pipelines.messaging.consumer import QueueDepth
 from pramaan_pipelines.messaging.queues import (
@@ -15,58 +17,21 @@ from pramaan_pipelines.messaging.queues import (
 )
 from pramaan_pipelines.outbox.lanes import DOCUMENT_INGEST, DOMAIN_EVENT, LANES
 from pramaan_pipelines.settings import Settings
-from pramaan_pipelines.store.counting import COUNT_LIMIT, Count
+from pramaan_pipelines.store.counting import COUNT_LIMIT, Count, by_index
 from pramaan_pipelines.store.database import Database
 from pramaan_pipelines.watch import told
 from pramaan_pipelines.watch.look import DatabaseView, QueuesView, Watch
 from pramaan_pipelines_tests.outbox.bench import put
+from pramaan_pipelines_tests.outbox.test_plans import nodes
 from pramaan_pipelines_tests.support.aws import settings_for
 from pramaan_pipelines_tests.support.world import World
-
-INSERT_JOB = """
-    INSERT INTO ops.matter_frame_jobs
-        (firm_id, matter_id, run_status, rebuild_needed, failed_tries, claimed_at,
-         last_skip_reason, last_skip_at)
-    VALUES (%(firm)s, %(matter)s, %(status)s, %(rebuild)s, %(tries)s,
-            now() - make_interval(mins => %(claimed)s), %(skip)s,
-            now() - make_interval(mins => %(skipped)s))
-"""
+from pramaan_pipelines_tests.watch.bench import job
 
 
 @pytest.fixture
 def watch(database: Database) -> Watch:
     """A watch that looks at the database only."""
     return Watch(settings_for("http://127.0.0.1:1"), database)
-
-
-def job(
-    world: World,
-    status: str = "idle",
-    *,
-    matter: UUID | None = None,
-    firm: UUID | None = None,
-    rebuild: bool = False,
-    tries: int = 0,
-    claimed: int | None = None,
-    skipped: int | None = None,
-) -> UUID:
-    """Write a frame job, claimed and skipped so many minutes ago; an own matter is made."""
-    firm = firm or world.firm_a
-    matter = matter or world.matter(firm)
-    world.god.execute(
-        INSERT_JOB,
-        {
-            "firm": firm,
-            "matter": matter,
-            "status": status,
-            "rebuild": rebuild,
-            "tries": tries,
-            "claimed": claimed,
-            "skip": None if skipped is None else "consent_blocked",
-            "skipped": skipped,
-        },
-    )
-    return matter
 
 
 def problems(view: DatabaseView) -> list[str | None]:
@@ -296,3 +261,54 @@ def test_a_queue_that_is_gone_or_not_set_hides_no_other(
 
 def test_every_lane_is_looked_at(watch: Watch) -> None:
     assert list(watch.database().lanes) == [lane.name for lane in LANES]
+
+
+@pytest.mark.parametrize(
+    ("query", "index"),
+    [
+        (standing.FIRMS.format(which=standing.BLOCKED), "matter_frame_jobs_blocked_idx"),
+        (
+            standing.FIND_PRESENT.format(which=standing.BLOCKED, since="last_skip_at"),
+            "matter_frame_jobs_blocked_idx",
+        ),
+        (standing.FIRMS.format(which=standing.GIVEN_UP), "matter_frame_jobs_owed_idx"),
+        (
+            standing.FIND.format(which=standing.OWED, since="updated_at"),
+            "matter_frame_jobs_owed_idx",
+        ),
+        (standing.FIND.format(which=standing.FAILED, since="1"), "matter_frame_jobs_owed_idx"),
+        (standing.FIND.format(which=standing.STALE, since="1"), "matter_frame_jobs_running_idx"),
+    ],
+    ids=["firms blocked", "blocked", "firms given up", "owed", "failed", "stale"],
+)
+def test_what_waits_is_found_without_reading_the_jobs_that_do_not(
+    world: World, database: Database, query: str, index: str
+) -> None:
+    world.god.execute(
+        "INSERT INTO ops.matter_frame_jobs (firm_id, matter_id, claimed_at, last_skip_reason, "
+        "last_skip_at) SELECT %s, gen_random_uuid(), now(), 'consent_blocked', "
+        "now() - interval '1 day' FROM generate_series(1, 20000)",
+        [world.firm_a],
+    )
+    for _ in range(3):
+        job(world, "failed", tries=9)
+        job(world, "idle", skipped=1)
+        job(world, "running", claimed=60)
+    world.god.execute("VACUUM ANALYZE ops.matter_frame_jobs")
+    parameters = {
+        "firm_id": world.firm_a,
+        "firms": 100,
+        "max_tries": 3,
+        "lease": 900,
+        "limit": 1000,
+    }
+    statement = text(f"EXPLAIN (ANALYZE, FORMAT JSON) {query}")
+    wanted = statement.compile().params.keys()
+    scope = database.firm(world.firm_a) if "public.matters" in query else database.staff()
+    with scope as connection:
+        by_index(connection)
+        plan = connection.scalar(statement, {name: parameters[name] for name in wanted})
+    found = nodes(plan[0]["Plan"])
+    read = [node for node in found if node.get("Relation Name") == "matter_frame_jobs"]
+    assert {node.get("Index Name") for node in read} == {index}
+    assert sum(node.get("Rows Removed by Filter", 0) for node in found) <= 20
