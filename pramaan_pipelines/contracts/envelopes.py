@@ -37,6 +37,7 @@ _RFC_3339 = re.compile(
 
 
 _TOO_LARGE: Final = "body (over 256 KiB)"
+_NOT_UTF_8: Final = "body (not UTF-8)"
 _NOT_JSON: Final = "body (not JSON)"
 _NOT_AN_OBJECT: Final = "body (not an object)"
 _DUPLICATE_KEYS: Final = "body (duplicate keys)"
@@ -46,6 +47,7 @@ _REFUSED_WHOLE: Final = {
     f"<refused: {place}>": place
     for place in (
         _TOO_LARGE,
+        _NOT_UTF_8,
         _NOT_JSON,
         _NOT_AN_OBJECT,
         _DUPLICATE_KEYS,
@@ -238,8 +240,11 @@ def _places(error: ValidationError) -> list[str]:
 
 
 def _load_object(body: str) -> dict[str, Any]:
-    if len(body) > MAX_BODY_BYTES or len(body.encode(errors="surrogatepass")) > MAX_BODY_BYTES:
-        raise _malformed(_TOO_LARGE)
+    try:
+        if len(body) > MAX_BODY_BYTES or len(body.encode()) > MAX_BODY_BYTES:
+            raise _malformed(_TOO_LARGE)
+    except UnicodeEncodeError:
+        raise _malformed(_NOT_UTF_8) from None
     if body in _REFUSED_WHOLE:
         raise _malformed(_REFUSED_WHOLE[body])
     try:

@@ -8,8 +8,27 @@ from pydantic import SecretStr
 
 from pramaan_pipelines.local.postgres import EmbeddedPostgres
 from pramaan_pipelines.local.roles import OWNER
+from pramaan_pipelines_tests.orchestration.conftest import (
+    agent,
+    all_spans,
+    configured,
+    instance,
+    nothing_of_the_machine,
+    rail,
+    spans,
+)
 from pramaan_pipelines_tests.sealed.attack import Connection, Scene, arrange_views
 from pramaan_pipelines_tests.support.world import World
+
+__all__ = [
+    "agent",
+    "all_spans",
+    "configured",
+    "instance",
+    "nothing_of_the_machine",
+    "rail",
+    "spans",
+]
 
 
 @pytest.fixture

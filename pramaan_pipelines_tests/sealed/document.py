@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from pramaan_pipelines_tests.sealed.columns import columns_section
+from pramaan_pipelines_tests.sealed.envelopes import kinds_section
 from pramaan_pipelines_tests.sealed.matrix import matrix_section
 from pramaan_pipelines_tests.sealed.tricks import tricks_section
 from pramaan_pipelines_tests.support import pages
@@ -16,6 +17,7 @@ SECTIONS: Final[pages.Sections] = {
     "matrix": matrix_section,
     "columns": columns_section,
     "tricks": tricks_section,
+    "envelopes": kinds_section,
 }
 
 
