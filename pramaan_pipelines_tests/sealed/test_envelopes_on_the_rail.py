@@ -6,7 +6,6 @@ from uuid import uuid4
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from pramaan_pipelines.messaging.consumer import ReceivedMessage
 from pramaan_pipelines.orchestration import names
 from pramaan_pipelines.orchestration.framer import MAX_FRAMER_RUNS
 from pramaan_pipelines_tests.orchestration.bench import FramerRun, Rail
@@ -54,11 +53,11 @@ def ids(rail: Rail) -> Ids:
 def near_the_end(rail: Rail, count: int) -> None:
     """Receive everything twice and hand it back: what comes next is the last delivery."""
     for _ in range(2):
-        held: list[ReceivedMessage] = []
+        held: list[str] = []
         while len(held) < count:
-            held += rail.queue.receive(10, 0)
-        for message in held:
-            rail.queue.hand_back(message.receipt_handle, 0)
+            held += [message.receipt_handle for message in rail.queue.receive(10, 0)]
+        for receipt in held:
+            rail.queue.hand_back(receipt, 0)
 
 
 def work_off(rail: Rail) -> dict[str, FramerRun]:
