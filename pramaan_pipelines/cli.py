@@ -10,7 +10,6 @@ import json
 import logging
 import os
 import sys
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -23,9 +22,12 @@ from dotenv import dotenv_values, load_dotenv
 from pydantic import SecretStr
 
 from pramaan_pipelines import __version__
-from pramaan_pipelines.contracts.text import MARK, counted, safe_text
+from pramaan_pipelines.contracts.text import counted, safe_text
 from pramaan_pipelines.errors import PramaanError, SettingsError
-from pramaan_pipelines.settings import Settings, known_secrets
+from pramaan_pipelines.settings import Settings
+from pramaan_pipelines.terminal import complain as _complain
+from pramaan_pipelines.terminal import say as _say
+from pramaan_pipelines.terminal import traceback_of
 
 if TYPE_CHECKING:
     from pramaan_pipelines.store.database import Database
@@ -43,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code: int = options.run(options)
     except Exception as error:  # noqa: BLE001 - the outermost frame tells every error
         if options.debug:
-            _complain("".join(_traceback(error)))
+            _complain(traceback_of(error))
         elif isinstance(error, PramaanError):
             _complain(f"pramaan: {error}\n")
         else:
@@ -53,18 +55,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             )
         return 1
     return code
-
-
-def _traceback(error: BaseException) -> Iterator[str]:
-    """Yield where `error` and what caused it came from; of each error one safe line."""
-    if error.__cause__ is not None:
-        yield from _traceback(error.__cause__)
-        yield "\nwhich caused:\n\n"
-    elif error.__context__ is not None and not error.__suppress_context__:
-        yield from _traceback(error.__context__)
-        yield "\nwhile handling which:\n\n"
-    yield from traceback.format_tb(error.__traceback__)
-    yield f"{type(error).__name__}: {safe_text(error)}\n"
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -391,21 +381,6 @@ def _demo(options: argparse.Namespace) -> int:
     from pramaan_pipelines.local.demo import demo
 
     return demo(_state() / "demo", as_json=options.json)
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(f"{_sealed(text)}\n")
-
-
-def _complain(text: str) -> None:
-    sys.stderr.write(_sealed(text))
-
-
-def _sealed(text: str) -> str:
-    """Take out every secret of the environment, whatever else was thought of before."""
-    for secret in known_secrets(os.environ):
-        text = text.replace(secret, MARK)
-    return text
 
 
 if __name__ == "__main__":

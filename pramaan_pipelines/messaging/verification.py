@@ -73,6 +73,7 @@ def stack_problems(
     outputs: Mapping[str, str],
     *,
     visibility_timeout_seconds: int | None = None,
+    hidden_longer_than_seconds: int | None = None,
 ) -> list[str]:
     """Return what is missing or not as it should be; nothing where all is well.
 
@@ -80,6 +81,8 @@ def stack_problems(
         settings: the environment's name, the region and the endpoint.
         outputs: the values of the settings that name queues and bus.
         visibility_timeout_seconds: what the three queues must have; None takes what they have.
+        hidden_longer_than_seconds: what the framer queue's must exceed: a message that comes again
+            while its job's lease holds is a delivery spent for nothing. None asks for nothing.
     """
     sqs, events = client("sqs", settings), client("events", settings)
     problems = [
@@ -87,6 +90,10 @@ def stack_problems(
         for name in QUEUE_SETTINGS
         for problem in _queue_problems(sqs, outputs[name], visibility_timeout_seconds)
     ]
+    if hidden_longer_than_seconds is not None:
+        problems += _hiding_problems(
+            sqs, outputs["FRAMER_EVENTS_QUEUE_URL"], hidden_longer_than_seconds
+        )
     return problems + _bus_problems(
         sqs,
         events,
@@ -127,6 +134,18 @@ def _queue_problems(sqs: "SQSClient", url: str, visibility: int | None) -> list[
     if str(policy.get("maxReceiveCount")) != str(MAX_RECEIVES):
         problems.append(f"queue {name} does not redrive after {MAX_RECEIVES} receives")
     return problems + _missing_queue(sqs, str(policy.get("deadLetterTargetArn", "")))
+
+
+def _hiding_problems(sqs: "SQSClient", url: str, lease: int) -> list[str]:
+    name = url.rsplit("/", 1)[-1]
+    try:
+        found = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["VisibilityTimeout"])
+        hidden = int(found["Attributes"]["VisibilityTimeout"])
+    except CALL_ERRORS:
+        return []  # told of the queue already
+    if hidden > lease:
+        return []
+    return [f"queue {name} hides a message for {hidden} s, no longer than a lease of {lease} s"]
 
 
 def _missing_queue(sqs: "SQSClient", arn: str) -> list[str]:

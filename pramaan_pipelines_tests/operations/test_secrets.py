@@ -13,7 +13,7 @@ from uuid import uuid4
 import pytest
 from pydantic import SecretStr
 
-from pramaan_pipelines import cli
+from pramaan_pipelines import terminal
 from pramaan_pipelines.cli import main
 from pramaan_pipelines.errors import PramaanError, SettingsError
 from pramaan_pipelines.settings import AWS_SECRETS, SECRET_SETTINGS, Settings, known_secrets
@@ -64,7 +64,7 @@ def given(app_url: SecretStr, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def last_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "known_secrets", lambda _: [])
+    monkeypatch.setattr(terminal, "known_secrets", lambda _: [])
 
 
 @pytest.fixture

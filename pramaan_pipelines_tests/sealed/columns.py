@@ -5,27 +5,12 @@ Reading is granted by table: the policies say which rows.
 
 from typing import Final
 
-from pramaan_pipelines.store.tables import DISPATCH_COLUMNS
+from pramaan_pipelines.store.privileges import REQUIRED, SEALED
 
-_TRACE: Final = {"traceparent", "tracestate"}
-_JOB: Final = {
-    "run_status",
-    "rebuild_needed",
-    "requested_generation",
-    "claimed_generation",
-    "claimed_at",
-    "last_skip_reason",
-    "last_skip_at",
-    "pending_event_id",
-    "failed_tries",
-    "updated_at",
-}
+_GRANTED: Final = {(grant.on, grant.privilege): set(grant.columns) for grant in REQUIRED}
 
 UPDATED: Final[dict[str, set[str]]] = {
-    "ops.document_ingest_outbox": set(DISPATCH_COLUMNS),
-    "ops.domain_event_outbox": set(DISPATCH_COLUMNS),
-    "ops.matter_frame_jobs": _JOB,
-    "agents.agent_run": {"status", "started_at", "finished_at"},
+    **{table: _GRANTED[table, "UPDATE"] for table in SEALED},
     "public.firms": {"name"},
     "public.matters": {"title"},
     "public.documents": {"matter_id", "registration_status"},
@@ -37,10 +22,7 @@ UPDATED: Final[dict[str, set[str]]] = {
 
 ALL: Final = "all"
 INSERTED: Final[dict[str, set[str] | str]] = {
-    "ops.document_ingest_outbox": {"firm_id", "event_type", "event_id", "document_id", *_TRACE},
-    "ops.domain_event_outbox": {"firm_id", "event_type", "event_id", "envelope", *_TRACE},
-    "ops.matter_frame_jobs": {"firm_id", "matter_id", *_JOB},
-    "agents.agent_run": ALL,
+    **{table: _GRANTED[table, "INSERT"] for table in SEALED},
     "public.firms": ALL,
     "public.matters": ALL,
     "public.documents": ALL,
