@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help dev demo up down test test-all soak check format lock clean
+.PHONY: help dev demo up down test test-all soak bench bench-quick check format lock clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -32,6 +32,12 @@ test-all: check ## the long tests too
 soak: $(STAMP) ## minutes of everything at once under random kills, then a ledger (MINUTES=3 SEED=...)
 	$(BIN)/python -m pramaan_pipelines_tests.soak --minutes $(or $(MINUTES),3) $(if $(SEED),--seed $(SEED))
 
+bench: $(STAMP) ## what it costs, beside what it could cost and beside other relays: a table, and JSON in .bench/
+	@$(BIN)/python -m pramaan_pipelines_tests.bench
+
+bench-quick: $(STAMP) ## the same in two minutes, of fewer rows and rounds
+	@$(BIN)/python -m pramaan_pipelines_tests.bench --quick
+
 check: $(STAMP) ## lint, format, types
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -50,7 +56,7 @@ lock: ## resolve the pins anew (needs uv); the locks hold hashes and no registry
 
 clean: ## remove the environment, the embedded stack with its data, and the .env that `up` wrote
 	-@test -x $(BIN)/pramaan && $(BIN)/pramaan down --wipe
-	rm -rf $(VENV) .pramaan .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .pramaan .bench .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
 $(STAMP): requirements-dev.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || \
