@@ -17,6 +17,10 @@ const say = (what) => process.stdout.write(JSON.stringify(what) + '\n');
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 const place = { outboxOrInbox: 'outbox', schema: 'public', table: 'trx_outbox' };
+// What is in flight at once. A batch here is a pool that is topped up one by one, and a fetch locks
+// the row that a handler may just be locking (NOWAIT, on both sides): the loser waits out its lock.
+const inFlightPerWorker = 5;
+const lockMs = 1000;
 const functionOfNext = { nextMessagesSchema: 'public', nextMessagesName: 'next_outbox_messages' };
 
 async function prepare(order) {
@@ -57,12 +61,13 @@ async function drain(order, { looking, sqs }) {
       enableMaxAttemptsProtection: false,
       enablePoisonousMessageProtection: false,
       nextMessagesFunctionName: 'next_outbox_messages',
-      nextMessagesBatchSize: order.batch,
+      nextMessagesBatchSize: order.workers * inFlightPerWorker,
+      nextMessagesLockInMs: lockMs,
       nextMessagesPollingIntervalInMs: 10,
     },
   };
   // Its default strategy begins with one message a query, as a guard against a poisonous one.
-  const strategies = { batchSizeStrategy: async () => order.batch };
+  const strategies = { batchSizeStrategy: async () => order.workers * inFlightPerWorker };
   const started = performance.now();
   const [shutdown] = initializePollingMessageListener(
     config,
