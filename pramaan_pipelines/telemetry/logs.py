@@ -64,11 +64,24 @@ def log_fields(logger: logging.Logger, level: int, fields: dict[str, str]) -> No
         logger.log(level, "%s", told, extra={FIELDS: fields})
 
 
-class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time, level, logger, and the fields or the message."""
+class TextFormatter(logging.Formatter):
+    """One line of text; of an exception only the type, for its text may hold values."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line; of an exception only the type, for its text may hold values."""
+        """Return the line."""
+        record.message, record.asctime = record.getMessage(), self.formatTime(record)
+        kind = _error_type(record)
+        return self.formatMessage(record) + (f" error.type={kind}" if kind else "")
+
+
+class JsonFormatter(logging.Formatter):
+    """The same as one JSON object: time, level, logger, and the fields or the message."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
         fields: dict[str, str] = getattr(record, FIELDS, {}) or {"message": record.getMessage()}
         line = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
@@ -76,9 +89,14 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             **fields,
         }
-        if record.exc_info and record.exc_info[0] is not None:
-            line["error.type"] = record.exc_info[0].__name__
+        if kind := _error_type(record):
+            line["error.type"] = kind
         return json.dumps(line)
+
+
+def _error_type(record: logging.LogRecord) -> str | None:
+    raised = record.exc_info[0] if record.exc_info else None
+    return None if raised is None else raised.__name__
 
 
 class _Handler(logging.StreamHandler):  # type: ignore[type-arg] # the stub's parameter is no run-time one
@@ -100,5 +118,4 @@ def configure_logging(form: Literal["text", "json"]) -> None:
             logger.addHandler(handler)
             # A handler that the host adds to the root later would write each line a second time.
             logger.propagate = False
-    text = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
-    handler.setFormatter(JsonFormatter() if form == "json" else text)
+    handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())

@@ -41,11 +41,14 @@ def _stamp(context: Context | None) -> TraceContext:
 
 def xray_header(trace: TraceContext) -> str | None:
     """Return the stored context as X-Ray's header; None without one, or without `xray`."""
+    propagator = _configured()
+    if XRAY_HEADER not in propagator.fields:
+        return None
     context = context_from_trace_context(trace)
     if context is None:
         return None
     carrier: dict[str, str] = {}
-    _configured().inject(carrier, context)
+    propagator.inject(carrier, context)
     return carrier.get(XRAY_HEADER)
 
 

@@ -22,8 +22,19 @@ class TelemetryRecord:
         """Return the finished spans called `name`."""
         return [span for span in self.exporter.get_finished_spans() if span.name == name]
 
+    def counts(self, name: str) -> dict[tuple[str, ...], int]:
+        """Return what the counter called `name` has counted, by its labels' values in order."""
+        return {
+            tuple(str(value) for _, value in sorted(point.attributes.items())): point.value
+            for point in self.points(name)
+        }
+
     def histogram_points(self, name: str) -> list[Any]:
         """Return the data points of the histogram called `name`."""
+        return self.points(name)
+
+    def points(self, name: str) -> list[Any]:
+        """Return the data points of the metric called `name`."""
         data = self.reader.get_metrics_data()
         if data is None:
             return []
