@@ -77,15 +77,13 @@ def serve(
     Raises:
         SettingsError: there is nowhere to export to, or `listen` is taken.
     """
-    stop = Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
     pushing = export.metric_reader()
     if pushing is None and listen is None:
         raise SettingsError(
             "there is nowhere to export to: set OTEL_EXPORTER_OTLP_ENDPOINT, or give --listen "
             "HOST:PORT for Prometheus"
         )
+    stop = Event()
     exposition = None if listen is None else Exposition()
     readers = [reader for reader in (pushing, exposition and exposition.reader) if reader]
     resource = export.resource(settings.pramaan_environment)
@@ -100,6 +98,8 @@ def serve(
     with ExitStack() as ending:
         if listen is not None and exposition is not None:
             say(f"Serving {ending.enter_context(serving(exposition, *listen))}")
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: stop.set())
         stop.wait()
     if pushing is not None:
         export.flush_metrics(provider)

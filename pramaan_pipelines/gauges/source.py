@@ -60,9 +60,22 @@ class Source(Generic[V]):
 
     def register(self, meter: Meter) -> None:
         """Make an instrument of each gauge."""
-        for metric, points in self._points.items():
-            self._observable(meter, metric, partial(self._current, points))
-        self._observable(meter, self._age, lambda: [(monotonic() - self._whole_at, {})])
+        for metric in (*self._points, self._age):
+            spec = REGISTRY[metric]
+            observe = partial(self.observations, metric)
+            meter.create_observable_gauge(metric, [observe], spec.unit, spec.meaning)
+
+    def observations(
+        self, metric: GaugeMetric, _: CallbackOptions | None = None
+    ) -> Iterable[Observation]:
+        """Return the points of `metric` as they were seen last.
+
+        Raises:
+            UnregisteredMetricError: one has other labels than the registry names.
+        """
+        for value, labels in self._current(metric):
+            spec_of(metric, labels)
+            yield Observation(value, labels)
 
     def look(self) -> None:
         """Take one look."""
@@ -83,12 +96,14 @@ class Source(Generic[V]):
             self.look()
             stop.wait(self._every)
 
-    def _current(self, points: Callable[[V], Iterable[Point]]) -> Iterable[Point]:
-        seen = self._seen
+    def _current(self, metric: GaugeMetric) -> Iterable[Point]:
+        now, seen = monotonic(), self._seen
+        if metric is self._age:
+            return [(now - self._whole_at, {})]
         too_old = LOOKS_MISSED * (self._every + LOOK_SECONDS)
-        if seen is None or monotonic() - seen[0] > too_old:
+        if seen is None or now - seen[0] > too_old:
             return ()
-        return points(seen[1])
+        return self._points[metric](seen[1])
 
     def _tell(self, problems: list[str]) -> None:
         """Say once what cannot be read, and once that it can be again."""
@@ -97,15 +112,3 @@ class Source(Generic[V]):
         elif not problems and self._told:
             LOGGER.warning("%s can be read again", self._name)
         self._told = problems
-
-    @staticmethod
-    def _observable(
-        meter: Meter, metric: GaugeMetric, points: Callable[[], Iterable[Point]]
-    ) -> None:
-        def observe(_: CallbackOptions) -> Iterable[Observation]:
-            for value, labels in points():
-                spec_of(metric, labels)
-                yield Observation(value, labels)
-
-        spec = REGISTRY[metric]
-        meter.create_observable_gauge(metric, [observe], spec.unit, spec.meaning)
