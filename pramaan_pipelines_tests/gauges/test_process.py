@@ -2,8 +2,10 @@
 
 import json
 import socket
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from pramaan_pipelines import cli
@@ -185,3 +187,26 @@ def test_a_taken_address_and_a_wrong_one_are_told(
         with pytest.raises(SystemExit, match="2"):
             cli.main(["metrics", "--listen", wrong])
         assert "127.0.0.1:9464" in capsys.readouterr().err
+
+
+@pytest.mark.long
+def test_it_does_not_grow(site: Site, tmp_path: Path) -> None:
+    """A look a second for a minute, and a scrape with each."""
+    site.to_database.mend()
+    site.to_aws.mend()
+    with metrics(tmp_path, site.variables, *LISTEN) as running:
+        until(lambda: running.names() == EVERY_GAUGE, seconds=30)
+        process = psutil.Process(running.process.pid)
+
+        def look(seconds: int) -> tuple[int, int, int]:
+            for _ in range(seconds):
+                running.scrape()
+                time.sleep(1)
+            return process.memory_info().rss, process.num_threads(), process.num_fds()
+
+        rss, threads, files = look(20)
+        later = look(40)
+        assert later[0] < rss + 10 * 1024 * 1024
+        assert later[1] <= threads + 8  # a look under way has a thread for each queue
+        assert later[2] <= files + 8
+        assert running.end() == 0
