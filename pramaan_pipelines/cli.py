@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
@@ -23,7 +23,7 @@ from pydantic import SecretStr
 
 from pramaan_pipelines import __version__
 from pramaan_pipelines.contracts.text import counted, safe_text
-from pramaan_pipelines.errors import PramaanError, SettingsError
+from pramaan_pipelines.errors import PramaanError
 from pramaan_pipelines.settings import Settings
 from pramaan_pipelines.terminal import complain as _complain
 from pramaan_pipelines.terminal import say as _say
@@ -93,6 +93,15 @@ def _parser() -> argparse.ArgumentParser:
     redrive.add_argument("--until", type=_time, help="parked before this time, ISO 8601")
     redrive.add_argument("--reason", help="a part of the reason's text")
     redrive.add_argument("--go", action="store_true", help="do it")
+    replay = add("replay", _replay, "send days of a lane again; says what it would do without --go")
+    replay.add_argument("lane", help="as `pramaan status` names it")
+    replay.add_argument("--from", type=_day, required=True, dest="first", metavar="DAY")
+    replay.add_argument(
+        "--to", type=_day, dest="last", metavar="DAY", help="included; --from's day"
+    )
+    replay.add_argument("--also-sent", action="store_true", help="also what was sent before")
+    replay.add_argument("--restart", action="store_true", help="begin unfinished days anew")
+    replay.add_argument("--go", action="store_true", help="do it")
     letters = add("dead-letters", _dead_letters, "show the framer's dead letters, or redrive them")
     letters.add_argument("--redrive", choices=["passing", "all"], help="send these again")
     prune = add("prune", _prune, "delete rows dispatched long ago; counts them without --go")
@@ -229,15 +238,13 @@ def _doctor(options: argparse.Namespace) -> int:
 
 
 def _redrive(options: argparse.Namespace) -> int:
-    from pramaan_pipelines.outbox.lanes import LANES
+    from pramaan_pipelines.outbox.lanes import lane_named
     from pramaan_pipelines.outbox.redrive import ParkedSelection, redrive_parked
 
-    lanes = {lane.name: lane for lane in LANES}
-    if options.lane not in lanes:
-        raise SettingsError(f"there is no lane {options.lane}; the lanes are: {', '.join(lanes)}")
+    lane = lane_named(options.lane)
     selection = ParkedSelection(options.since, options.until, options.reason)
     with _database() as database:
-        result = redrive_parked(database, lanes[options.lane], selection, dry_run=not options.go)
+        result = redrive_parked(database, lane, selection, dry_run=not options.go)
     for row in result.rows:
         _say(f"{row.event_id}  {row.parked_at:%Y-%m-%d %H:%M:%S%z}  {row.reason}")
     if options.go:
@@ -246,6 +253,24 @@ def _redrive(options: argparse.Namespace) -> int:
     else:
         would = counted(result.selected, "parked row")
         _say(f"{would} would be pending again; do it with --go.")
+    return 0
+
+
+def _replay(options: argparse.Namespace) -> int:
+    from pramaan_pipelines.outbox.lanes import lane_named
+    from pramaan_pipelines.outbox.replay_days import each_day, look_at_days, replay_days
+
+    lane, days = lane_named(options.lane), each_day(options.first, options.last or options.first)
+    with _database() as database:
+        if options.go:
+            for told in replay_days(
+                database, lane, days, also_sent=options.also_sent, restart=options.restart
+            ):
+                _say(told)
+            return 0
+        for told in look_at_days(database, lane, days, also_sent=options.also_sent):
+            _say(told)
+    _say("Nothing was sent; do it with --go.")
     return 0
 
 
@@ -369,6 +394,13 @@ def _address(value: str) -> tuple[str, int]:
     if not (colon and host and port.isdigit() and int(port) <= MAX_PORT):
         raise argparse.ArgumentTypeError("give a host and a port: 127.0.0.1:9464")
     return host.strip("[]"), int(port)
+
+
+def _day(value: str) -> date:
+    try:
+        return date.fromisoformat(value)
+    except ValueError:
+        raise argparse.ArgumentTypeError("give a day (UTC): 2026-01-31") from None
 
 
 def _dev(options: argparse.Namespace) -> int:

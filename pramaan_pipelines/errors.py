@@ -27,3 +27,7 @@ class DatabaseUnavailableError(PramaanError):
 
 class SchemaError(PramaanError):
     """The database is not migrated to the revision that this code needs."""
+
+
+class UnfinishedError(PramaanError):
+    """A piece of work stopped before its end, and the same call goes on from there."""

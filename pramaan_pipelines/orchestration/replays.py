@@ -273,10 +273,7 @@ def _tell(  # noqa: PLR0913
 def _told_unfinished(unfinished: Unfinished | None) -> dict[str, Any]:
     if unfinished is None:
         return {}
-    return {
-        "goes_on_from": f"a replay begun at {unfinished.started_at:%Y-%m-%d %H:%M:%S%z}",
-        "sent_again_before": unfinished.again,
-    }
+    return {"goes_on_from": str(unfinished)}
 
 
 REPLAY_JOBS: Final = [replay_job(lane) for lane in LANES]

@@ -10,6 +10,7 @@ from typing import Final
 
 from pramaan_pipelines.contracts.envelopes import MatterCreated, parse_matter_created
 from pramaan_pipelines.contracts.event_types import EventType
+from pramaan_pipelines.errors import SettingsError
 from pramaan_pipelines.messaging.eventbridge import EventBusPublisher
 from pramaan_pipelines.messaging.publisher import Publisher
 from pramaan_pipelines.messaging.sqs import DocumentIngestQueueClient
@@ -100,3 +101,16 @@ DOMAIN_EVENT: Final = Lane(
 
 LANES: Final = (DOCUMENT_INGEST, DOCUMENT_REGISTRATION, DOMAIN_EVENT)
 OUTBOXES: Final = (DOCUMENT_OUTBOX, DOMAIN_OUTBOX)
+
+
+def lane_named(name: str) -> Lane:
+    """Return the lane called `name`.
+
+    Raises:
+        SettingsError: there is none; the text names those that there are.
+    """
+    for lane in LANES:
+        if lane.name == name:
+            return lane
+    names = ", ".join(lane.name for lane in LANES)
+    raise SettingsError(f"there is no lane {name}; the lanes are: {names}")

@@ -20,6 +20,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
+from pramaan_pipelines.contracts.text import safe_text
 from pramaan_pipelines.messaging.publisher import Publisher
 from pramaan_pipelines.outbox.lanes import Lane
 from pramaan_pipelines.outbox.relay import RelayRun, run_relay
@@ -72,6 +73,10 @@ class DayCounts:
     parked: int
     sent: int | None
 
+    def __str__(self) -> str:
+        sent = "" if self.sent is None else f", sent {self.sent}"
+        return f"not sent {self.pending}, parked {self.parked}{sent}"
+
 
 @dataclass(frozen=True)
 class Unfinished:
@@ -93,6 +98,10 @@ class Unfinished:
     given_up: int
     owed: int
 
+    def __str__(self) -> str:
+        """Return when it began, and how far it has come."""
+        return f"a replay begun at {self.started_at:%Y-%m-%d %H:%M:%S%z}, {self.again} sent again"
+
 
 @dataclass(frozen=True)
 class ReplayRun:
@@ -113,6 +122,14 @@ class ReplayRun:
     resumed: Unfinished | None
     given_up: int
     left: DayCounts
+
+    def __str__(self) -> str:
+        sent, again = self.relay.sent - self.relay.again, self.relay.again
+        out = f" ({safe_text(self.relay.outage)})" if self.relay.outage else ""
+        return (
+            f"sent {sent}, sent again {again}, refused {self.given_up}, "
+            f"stopped: {self.relay.stopped_reason}{out}; left: {self.left}"
+        )
 
 
 def look(
