@@ -260,17 +260,15 @@ def _replay(options: argparse.Namespace) -> int:
     from pramaan_pipelines.outbox.lanes import lane_named
     from pramaan_pipelines.outbox.replay_days import each_day, look_at_days, replay_days
 
-    lane, days = lane_named(options.lane), each_day(options.first, options.last or options.first)
+    lane, also_sent = lane_named(options.lane), options.also_sent
+    days = each_day(options.first, options.last)
     with _database() as database:
-        if options.go:
-            for told in replay_days(
-                database, lane, days, also_sent=options.also_sent, restart=options.restart
-            ):
-                _say(told)
-            return 0
-        for told in look_at_days(database, lane, days, also_sent=options.also_sent):
+        for told in (
+            replay_days(database, lane, days, also_sent=also_sent, restart=options.restart)
+            if options.go
+            else look_at_days(database, lane, days, also_sent=also_sent)
+        ):
             _say(told)
-    _say("Nothing was sent; do it with --go.")
     return 0
 
 

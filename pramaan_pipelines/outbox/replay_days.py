@@ -20,12 +20,13 @@ from pramaan_pipelines.telemetry.provider import Telemetry
 MAX_DAYS: Final = 366
 
 
-def each_day(first: date, last: date) -> list[date]:
-    """Return the days from `first` to `last`, both included.
+def each_day(first: date, last: date | None = None) -> list[date]:
+    """Return the days from `first` to `last`, both included; without `last`, the one day.
 
     Raises:
         SettingsError: there is none, or they are more than 366.
     """
+    last = last or first
     count = (last - first).days + 1
     if not 1 <= count <= MAX_DAYS:
         raise SettingsError(f"{first} to {last} are {count} days: give from 1 to {MAX_DAYS}")
@@ -39,6 +40,7 @@ def look_at_days(
     for day in days:
         found, unfinished = look(database, lane, day, also_sent=also_sent)
         yield f"{day}  {found}" + (f"; would go on with {unfinished}" if unfinished else "")
+    yield "Nothing was sent; do it with --go."
 
 
 def replay_days(

@@ -96,12 +96,14 @@ class Live:
         """Return the end of what the daemon printed."""
         return (self.home / "daemon.log").read_text()[-4000:]
 
-    def wait_until(self, what: Callable[[], object], seconds: float = LIMIT_SECONDS) -> None:
-        """Wait until `what` is true."""
+    def wait_until(
+        self, what: Callable[[], object], seconds: float = LIMIT_SECONDS, pause: float = 0.3
+    ) -> None:
+        """Wait until `what` is true, looking every `pause` seconds."""
         deadline = time.monotonic() + seconds
         while not what():
             assert time.monotonic() < deadline, f"it did not come true in time:\n{self.log()}"
-            time.sleep(0.3)
+            time.sleep(pause)
 
 
 def kill_everything(process: "subprocess.Popen[bytes]") -> None:
