@@ -13,7 +13,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
@@ -22,6 +21,7 @@ from dotenv import dotenv_values, load_dotenv
 from pydantic import SecretStr
 
 from pramaan_pipelines import __version__
+from pramaan_pipelines.arguments import address, day, time, within
 from pramaan_pipelines.contracts.text import counted, safe_text
 from pramaan_pipelines.errors import PramaanError
 from pramaan_pipelines.settings import Settings
@@ -32,7 +32,6 @@ from pramaan_pipelines.terminal import traceback_of
 if TYPE_CHECKING:
     from pramaan_pipelines.store.database import Database
 
-MAX_PORT: Final = 65_535
 ENV_FILE: Final = Path(".env")
 
 
@@ -77,7 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     add("migrate", _migrate, "migrate MIGRATION_DATABASE_URL to head, as the owner")
     provision = add("provision", _provision, "create or update the CloudFormation stack")
     provision.add_argument(
-        "--visibility-timeout", type=_within(60, 43_200), default=1320, metavar="SECONDS"
+        "--visibility-timeout", type=within(60, 43_200), default=1320, metavar="SECONDS"
     )
     policies = add("policies", _policies, "print the IAM policy of a process, ready to attach")
     policies.add_argument(
@@ -87,26 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     add("seed", _seed, "write the sample data where it is absent")
     doctor = add("doctor", _doctor, "check everything that the code location needs")
     doctor.add_argument("--json", action="store_true", help="for machines")
-    redrive = add("redrive", _redrive, "send parked rows again; says what it would do without --go")
-    redrive.add_argument("lane", help="as `pramaan status` names it")
-    redrive.add_argument("--since", type=_time, help="parked at this time or later, ISO 8601")
-    redrive.add_argument("--until", type=_time, help="parked before this time, ISO 8601")
-    redrive.add_argument("--reason", help="a part of the reason's text")
-    redrive.add_argument("--go", action="store_true", help="do it")
-    replay = add("replay", _replay, "send days of a lane again; says what it would do without --go")
-    replay.add_argument("lane", help="as `pramaan status` names it")
-    replay.add_argument("--from", type=_day, required=True, dest="first", metavar="DAY")
-    replay.add_argument(
-        "--to", type=_day, dest="last", metavar="DAY", help="included; --from's day"
-    )
-    replay.add_argument("--also-sent", action="store_true", help="also what was sent before")
-    replay.add_argument("--restart", action="store_true", help="begin unfinished days anew")
-    replay.add_argument("--go", action="store_true", help="do it")
-    letters = add("dead-letters", _dead_letters, "show the framer's dead letters, or redrive them")
-    letters.add_argument("--redrive", choices=["passing", "all"], help="send these again")
-    prune = add("prune", _prune, "delete rows dispatched long ago; counts them without --go")
-    prune.add_argument("--older-than-days", type=_within(1, 36_500), default=30)
-    prune.add_argument("--go", action="store_true", help="do it")
+    _add_sending(add)
     rebuild = add("rebuild", _rebuild, "build one matter's frame anew")
     rebuild.add_argument("--firm", type=UUID, required=True)
     rebuild.add_argument("--matter", type=UUID, required=True)
@@ -120,16 +100,38 @@ def _parser() -> argparse.ArgumentParser:
     metrics = add("metrics", _metrics, "export what stands where, until it is told to end")
     metrics.set_defaults(long_lived=True)
     metrics.add_argument(
-        "--listen", type=_address, metavar="HOST:PORT", help="serve it to Prometheus there, too"
+        "--listen", type=address, metavar="HOST:PORT", help="serve it to Prometheus there, too"
     )
     metrics.add_argument(
-        "--every", type=_within(1, 3600), default=15, metavar="SECONDS", help="between two looks"
+        "--every", type=within(1, 3600), default=15, metavar="SECONDS", help="between two looks"
     )
     dev = add("dev", _dev, "everything above and `dagster dev`, with a stream of sample data")
-    dev.add_argument("--port", type=_within(1, 65_535), help="of the UI; 3000, or a free one")
+    dev.add_argument("--port", type=within(1, 65_535), help="of the UI; 3000, or a free one")
     demo = add("demo", _demo, "push a fixed set of events through and show what became of each")
     demo.add_argument("--json", action="store_true", help="print the result for machines")
     return parser
+
+
+def _add_sending(add: Callable[[str, object, str], argparse.ArgumentParser]) -> None:
+    """Add what sends again, and what deletes."""
+    redrive = add("redrive", _redrive, "send parked rows again; says what it would do without --go")
+    redrive.add_argument("lane", help="as `pramaan status` names it")
+    redrive.add_argument("--since", type=time, help="parked at this time or later, ISO 8601")
+    redrive.add_argument("--until", type=time, help="parked before this time, ISO 8601")
+    redrive.add_argument("--reason", help="a part of the reason's text")
+    redrive.add_argument("--go", action="store_true", help="do it")
+    replay = add("replay", _replay, "send days of a lane again; says what it would do without --go")
+    replay.add_argument("lane", help="as `pramaan status` names it")
+    replay.add_argument("--from", type=day, required=True, dest="first", metavar="DAY")
+    replay.add_argument("--to", type=day, dest="last", metavar="DAY", help="included; --from's day")
+    replay.add_argument("--also-sent", action="store_true", help="also what was sent before")
+    replay.add_argument("--restart", action="store_true", help="begin unfinished days anew")
+    replay.add_argument("--go", action="store_true", help="do it")
+    letters = add("dead-letters", _dead_letters, "show the framer's dead letters, or redrive them")
+    letters.add_argument("--redrive", choices=["passing", "all"], help="send these again")
+    prune = add("prune", _prune, "delete rows dispatched long ago; counts them without --go")
+    prune.add_argument("--older-than-days", type=within(1, 36_500), default=30)
+    prune.add_argument("--go", action="store_true", help="do it")
 
 
 def _load_env() -> None:
@@ -357,25 +359,6 @@ def _database() -> Iterator["Database"]:
         database.close()
 
 
-def _within(least: int, most: int) -> Callable[[str], int]:
-    def number(value: str) -> int:
-        if not value.isdigit() or not least <= int(value) <= most:
-            raise argparse.ArgumentTypeError(f"give a whole number from {least} to {most}")
-        return int(value)
-
-    return number
-
-
-def _time(value: str) -> datetime:
-    try:
-        time = datetime.fromisoformat(value)
-    except ValueError:
-        time = None
-    if time is None or time.tzinfo is None:
-        raise argparse.ArgumentTypeError("give a time with its zone: 2026-01-31T00:00:00+00:00")
-    return time
-
-
 def _metrics(options: argparse.Namespace) -> int:
     from pramaan_pipelines.gauges.process import serve
     from pramaan_pipelines.telemetry.logs import configure_logging
@@ -385,20 +368,6 @@ def _metrics(options: argparse.Namespace) -> int:
     configure_logging(settings.pramaan_log_format)
     serve(settings, listen=options.listen, every_seconds=options.every, say=_say)
     return 0
-
-
-def _address(value: str) -> tuple[str, int]:
-    host, colon, port = value.rpartition(":")
-    if not (colon and host and port.isdigit() and int(port) <= MAX_PORT):
-        raise argparse.ArgumentTypeError("give a host and a port: 127.0.0.1:9464")
-    return host.strip("[]"), int(port)
-
-
-def _day(value: str) -> date:
-    try:
-        return date.fromisoformat(value)
-    except ValueError:
-        raise argparse.ArgumentTypeError("give a day (UTC): 2026-01-31") from None
 
 
 def _dev(options: argparse.Namespace) -> int:

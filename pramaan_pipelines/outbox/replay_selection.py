@@ -8,7 +8,7 @@ Never: waits for a lock while it holds one.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from enum import StrEnum
 from typing import Any, Final, Self
 from uuid import UUID
@@ -96,7 +96,14 @@ QUERIES: Final = {
     Taking.OWED: OWED,
 }
 Key = tuple[datetime, int]
-FIRST: Final[Key] = (datetime(1, 1, 1, tzinfo=UTC), 0)
+
+
+def before_day(day: date) -> Key:
+    """Return the place before the first row of `day`.
+
+    An index scan begins at the place and not at the day: one long ago would read all days between.
+    """
+    return datetime.combine(day, time.min, tzinfo=UTC), -(2**63)
 
 
 @dataclass
@@ -124,7 +131,7 @@ class DayReplay:
     _taking: Taking = Taking.UNSENT_ONCE
     _passed: Key | None = None
     _owed: list[int] = field(default_factory=list)
-    _unsent_passed: Key = FIRST
+    _unsent_passed: Key | None = None
 
     def select(self, connection: Connection, lane: Lane, limits: DrainLimits) -> list[Row]:
         """Take hold of the replay and return its next rows; where there are none, finish it."""
@@ -211,7 +218,7 @@ class DayReplay:
 
     def _parameters(self) -> dict[str, Any]:
         passed = self._unsent_passed if self._taking is Taking.UNSENT_ONCE else self._passed
-        passed_at, passed_id = passed or FIRST
+        passed_at, passed_id = passed or before_day(self.day)
         return {
             "day": self.day,
             "only": self._only,

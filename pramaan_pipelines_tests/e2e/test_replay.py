@@ -126,7 +126,7 @@ def statuses(live: Live, job: str) -> dict[str, list[str]]:
 
 SLOW_SECONDS = 2.0
 """A call of the replay's; well within what its client waits for."""
-ROWS_OF_A_DAY = 150
+ROWS_OF_A_DAY = 70
 """So many slow calls that the replays outlast any live relay that does not wait for them."""
 
 

@@ -9,12 +9,15 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 
-from pramaan_pipelines.outbox import replay_selection
+from pramaan_pipelines.outbox import replay, replay_selection
 from pramaan_pipelines.outbox.relay import StoppedReason
 from pramaan_pipelines.outbox.replay import ReplayRun, look, run_replay
+from pramaan_pipelines.outbox.replay_selection import before_day
 from pramaan_pipelines.outbox.selection import DrainLimits
 from pramaan_pipelines_tests.outbox.bench import Relay, answering, event_ids, put, rows
+from pramaan_pipelines_tests.outbox.test_plans import nodes
 from pramaan_pipelines_tests.support.stub import Reply, Request, Stub, accept, bodies, error
 from pramaan_pipelines_tests.support.world import TRACEPARENT, World
 
@@ -39,7 +42,7 @@ def put_at(
     return events
 
 
-def replay(relay: Relay, day: date = DAY, *, rows: int = 500, **more: Any) -> ReplayRun:
+def replayed(relay: Relay, day: date = DAY, *, rows: int = 500, **more: Any) -> ReplayRun:
     return run_replay(
         relay.lane,
         day,
@@ -68,7 +71,7 @@ def test_a_replay_sends_what_of_its_utc_day_was_not_sent_and_nothing_else(
         put_at(world, relay, at("00:00", DAY + timedelta(days=1)))
         put_at(world, relay, at("12:00"), sent=True)
         wanted = put_at(world, relay, at("23:59:59.999999")) + put_at(world, relay, at("00:00"))
-        run = replay(relay)
+        run = replayed(relay)
     finally:
         world.god.execute("ALTER ROLE pramaan_app RESET timezone")
     assert sorted(event_ids(stub.requests)) == sorted(wanted)
@@ -85,21 +88,21 @@ def test_only_the_switch_sends_again_what_was_sent_with_its_event_id_and_trace_a
     before = put_at(world, relay, at("10:00"), 3, sent=True)
     new = put_at(world, relay, at("11:00"), 2)
     marks = dispatched(world, relay, before)
-    run = replay(relay, also_sent=True)
+    run = replayed(relay, also_sent=True)
     assert event_ids(stub.requests) == [*before, *new]
     assert (run.finished, run.relay.sent, run.relay.again) == (True, 5, 3)
     assert dispatched(world, relay, before) == marks, (
         "the first sending is what pruning counts from"
     )
-    texts = [json.loads(text) for request in stub.requests for text in bodies(request)]
-    assert {text["traceparent"] for text in texts} == {TRACEPARENT}
+    texts = [json.loads(body) for request in stub.requests for body in bodies(request)]
+    assert {found["traceparent"] for found in texts} == {TRACEPARENT}
 
 
 def test_a_second_replay_after_a_finished_one_begins_anew(
     world: World, relay: Relay, stub: Stub
 ) -> None:
     events = put_at(world, relay, at("10:00"), 3)
-    first, second = replay(relay, also_sent=True), replay(relay, also_sent=True)
+    first, second = replayed(relay, also_sent=True), replayed(relay, also_sent=True)
     assert event_ids(stub.requests) == [*events, *events]
     assert (first.relay.again, second.relay.again, second.resumed) == (0, 3, None)
     assert [kept["status"] for kept in replays(world)] == ["finished", "finished"]
@@ -121,12 +124,12 @@ def test_a_replay_that_met_an_outage_goes_on_where_it_stopped(
 ) -> None:
     events = put_at(world, relay, at("10:00"), 10, sent=True)
     stub.behaviour = cut_after(2)
-    out = replay(relay, also_sent=True, rows=4)
+    out = replayed(relay, also_sent=True, rows=4)
     assert (out.finished, out.relay.again) == (False, 8)
     assert out.relay.stopped_reason is StoppedReason.OUTAGE
     stub.requests.clear()
     stub.behaviour = accept
-    again = replay(relay, also_sent=True, rows=4)
+    again = replayed(relay, also_sent=True, rows=4)
     assert event_ids(stub.requests) == events[8:]
     assert again.finished
     assert again.resumed is not None
@@ -152,19 +155,19 @@ def test_a_replay_cut_between_acceptance_and_commit_repeats_that_batch_and_no_ot
 
     stub.behaviour = accept_and_cut
     with pytest.raises(Exception, match="terminat"):
-        replay(relay, also_sent=True, rows=3)
+        replayed(relay, also_sent=True, rows=3)
     stub.behaviour = accept
-    assert replay(relay, also_sent=True, rows=3).finished
+    assert replayed(relay, also_sent=True, rows=3).finished
     counted = Counter(event_ids(stub.requests))
     assert counted == Counter([*events, *events[6:]])
 
 
 def test_the_budget_ends_a_run_and_the_next_goes_on(world: World, relay: Relay, stub: Stub) -> None:
     events = put_at(world, relay, at("10:00"), 6, sent=True)
-    run = replay(relay, also_sent=True, rows=2, budget_seconds=0)
+    run = replayed(relay, also_sent=True, rows=2, budget_seconds=0)
     assert (run.finished, run.relay.stopped_reason) == (False, StoppedReason.BUDGET)
     assert event_ids(stub.requests) == events[:2]
-    assert replay(relay, also_sent=True, rows=2).finished
+    assert replayed(relay, also_sent=True, rows=2).finished
     assert event_ids(stub.requests) == events
 
 
@@ -183,7 +186,7 @@ def test_what_a_relay_sends_while_the_replay_runs_is_not_sent_twice(
         return accept(request)
 
     stub.behaviour = meanwhile
-    assert replay(relay, also_sent=True, rows=1).finished
+    assert replayed(relay, also_sent=True, rows=1).finished
     assert Counter(event_ids(stub.requests)) == Counter([*before, *late])
 
 
@@ -199,7 +202,7 @@ def test_an_unsent_row_that_is_committed_behind_the_replays_place_is_sent(
         return accept(request)
 
     stub.behaviour = meanwhile
-    run = replay(relay, rows=1)
+    run = replayed(relay, rows=1)
     assert event_ids(stub.requests) == [*early, *late]
     assert (run.finished, run.left.pending) == (True, 0)
 
@@ -210,7 +213,7 @@ def test_a_row_that_pauses_after_a_failure_is_tried_once_by_a_replay(
     paused, refused = put_at(world, relay, at("10:00")), put_at(world, relay, at("11:00"))
     world.god.execute(f"UPDATE {relay.lane.outbox.table} SET next_attempt_at = now() + '1 hour'")
     stub.behaviour = answering(lambda event: "SomeCode" if event in refused else None)
-    run = replay(relay)
+    run = replayed(relay)
     assert event_ids(stub.requests) == [*paused, *refused]
     assert (run.finished, run.relay.sent, run.relay.failed, run.left.pending) == (True, 1, 1, 1)
 
@@ -224,7 +227,7 @@ def test_a_parked_row_is_counted_and_left_where_it_is(
         "WHERE event_id = %s",
         [events[0]],
     )
-    run = replay(relay, also_sent=True)
+    run = replayed(relay, also_sent=True)
     assert event_ids(stub.requests) == events[1:]
     assert (run.finished, run.left.parked) == (True, 1)
 
@@ -234,7 +237,7 @@ def test_a_row_of_before_that_is_refused_is_tried_once_more_and_then_told(
 ) -> None:
     events = put_at(world, relay, at("10:00"), 5, sent=True)
     stub.behaviour = answering(lambda event: "SomeCode" if event == events[1] else None)
-    run = replay(relay, also_sent=True, rows=2)
+    run = replayed(relay, also_sent=True, rows=2)
     assert event_ids(stub.requests) == [*events, events[1]]
     assert (run.finished, run.relay.again, run.given_up) == (True, 4, 1)
     assert {str(told.event_id) for told in run.relay.failures} == {events[1]}
@@ -251,13 +254,13 @@ def test_a_row_that_is_not_answered_holds_up_no_other_and_is_owed_until_it_is(
     events = put_at(world, relay, at("10:00"), 8, sent=True)
     silent = set(events[1::2])
     stub.behaviour = answering(lambda event: "InternalError" if event in silent else None)
-    out = replay(relay, also_sent=True, rows=4)
+    out = replayed(relay, also_sent=True, rows=4)
     assert (out.finished, out.relay.again) == (False, 2)
     assert out.relay.stopped_reason is StoppedReason.OUTAGE
     assert [len(kept["owed"]) for kept in replays(world)] == [2]
     stub.requests.clear()
     stub.behaviour = accept
-    assert replay(relay, also_sent=True, rows=4).finished
+    assert replayed(relay, also_sent=True, rows=4).finished
     assert Counter(event_ids(stub.requests)) == Counter([events[1], *events[3:]])
 
 
@@ -268,17 +271,17 @@ def test_a_restart_gives_up_an_unfinished_replay_and_so_does_a_day_without_a_tou
 
     def unfinished() -> None:
         stub.requests.clear()
-        assert not replay(relay, also_sent=True, rows=1, budget_seconds=0).finished
+        assert not replayed(relay, also_sent=True, rows=1, budget_seconds=0).finished
         assert event_ids(stub.requests) == events[:1]
         stub.requests.clear()
 
     unfinished()
-    assert replay(relay, also_sent=True, restart=True).resumed is None
+    assert replayed(relay, also_sent=True, restart=True).resumed is None
     assert event_ids(stub.requests) == events
     unfinished()
     world.god.execute("UPDATE ops.outbox_replays SET updated_at = now() - interval '25 hours'")
     assert look(relay.database, relay.lane, DAY, also_sent=True)[1] is None
-    assert replay(relay, also_sent=True).resumed is None
+    assert replayed(relay, also_sent=True).resumed is None
     assert event_ids(stub.requests) == events
     assert Counter(kept["status"] for kept in replays(world)) == {"abandoned": 2, "finished": 2}
 
@@ -302,6 +305,47 @@ def test_a_row_that_postgres_cannot_render_is_parked_and_the_rest_of_the_day_is_
     lane = relay.lane
     body = f"(CASE WHEN id = {sick} THEN (1 / (id - id))::text ELSE {lane.outbox.body} END)"
     relay.lane = replace(lane, outbox=replace(lane.outbox, body=body))
-    run = replay(relay)
+    run = replayed(relay)
     assert event_ids(stub.requests) == [events[0], *events[2:]]
     assert (run.finished, run.relay.sent, run.relay.parked, run.left.parked) == (True, 3, 1, 1)
+
+
+def test_a_replay_reads_its_day_by_index_and_nothing_of_the_days_before(
+    world: World, relay: Relay
+) -> None:
+    """Measured at two millions of rows; here enough that a wrong index would show."""
+    put_at(world, relay, at("12:00", DAY - timedelta(days=1)), 10_000, sent=True)
+    put_at(world, relay, at("12:00", DAY - timedelta(days=2)), 10_000)
+    put_at(world, relay, at("12:00"), 20, sent=True)
+    put_at(world, relay, at("13:00"), 20)
+    table = relay.lane.outbox.table
+    world.god.execute(f"VACUUM ANALYZE {table}")
+    passed_at, passed_id = before_day(DAY)
+    parameters = {
+        "event_type": relay.lane.event_type,
+        "day": DAY,
+        "only": None,
+        "max_rows": 10,
+        "passed_at": passed_at,
+        "passed_id": passed_id,
+        "started_at": datetime.now(UTC),
+        "also_sent": True,
+    }
+    prefix = table.split(".")[1]
+    for query, wanted in (
+        (replay_selection.SENT, {"sent_day_idx"}),
+        (replay_selection.UNSENT_ONCE, {"pending_day_idx"}),
+        (replay_selection.UNSENT_DUE, {"pending_day_idx"}),
+        (replay.COUNTS, {"sent_day_idx", "pending_day_idx", "parked_idx"}),
+    ):
+        filled = query.format(table=table, columns="id")
+        statement = text("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + filled)
+        names = statement.compile().params.keys()
+        with relay.database.staff() as connection:
+            plan = connection.scalar(statement, {name: parameters[name] for name in names})
+        found = nodes(plan[0]["Plan"])
+        assert {n["Index Name"].removeprefix(f"{prefix}_") for n in found if "Index Name" in n} == (
+            wanted
+        )
+        assert "Seq Scan" not in {node["Node Type"] for node in found}
+        assert found[0]["Shared Hit Blocks"] + found[0]["Shared Read Blocks"] < 40
