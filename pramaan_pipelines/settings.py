@@ -29,6 +29,12 @@ REQUIRED = (
 
 AWS_SECRETS: Final = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 """What botocore reads by itself; never a setting of ours."""
+OTLP_SECRETS: Final = (
+    "OTEL_EXPORTER_OTLP_HEADERS",
+    "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+    "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
+)
+"""What the exporters read by themselves: `name=value,name=value`, with the collector's token."""
 
 _SHORTEST_SECRET: Final = 8
 
@@ -250,14 +256,20 @@ def known_secrets(environment: Mapping[str, str]) -> list[str]:
     for name in (*SECRET_SETTINGS, *AWS_SECRETS):
         value = environment.get(name, "")
         found |= {value, *_passwords(value)}
+    for name in OTLP_SECRETS:
+        pairs = environment.get(name, "").split(",")
+        found |= {form for pair in pairs for form in _forms(pair.partition("=")[2].strip())}
     return sorted((secret for secret in found if len(secret) >= _SHORTEST_SECRET), key=len)[::-1]
 
 
 def _passwords(url: str) -> Iterable[str]:
     # By hand: a URL that cannot be parsed may hold a password all the same.
     userinfo = url.partition("://")[2].rpartition("@")[0]
-    password = userinfo.partition(":")[2]
-    return (password, unquote(password))
+    return _forms(userinfo.partition(":")[2])
+
+
+def _forms(encoded: str) -> Iterable[str]:
+    return (encoded, unquote(encoded))
 
 
 def _explain(error: ValidationError) -> str:

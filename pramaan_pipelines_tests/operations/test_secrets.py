@@ -184,10 +184,13 @@ def test_the_known_secrets_are_told_longest_first_and_short_words_are_left_alone
         "MIGRATION_DATABASE_URL": "postgresql://u:short@h/d",
         "AWS_SECRET_ACCESS_KEY": "test",
         "EVENT_BUS_NAME": "pramaan-events-staging",
+        "OTEL_EXPORTER_OTLP_HEADERS": "tenant=a, authorization=Basic%20token",
     }
     assert known_secrets(environment) == [
         environment["DATABASE_URL"],
         environment["MIGRATION_DATABASE_URL"],
+        "Basic%20token",
         "long-password",
+        "Basic token",
     ]
     assert known_secrets({}) == []

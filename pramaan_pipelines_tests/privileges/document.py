@@ -12,7 +12,7 @@ from pramaan_pipelines.messaging.policies import Place, Process, policy
 from pramaan_pipelines.store.privileges import REQUIRED
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "privileges.md"
-PLACE: Final = Place("ENVIRONMENT", "ACCOUNT", "REGION")
+PLACE: Final = Place("ENVIRONMENT", "ACCOUNT", "REGION", "AGENT_RUNTIME_ARN", "QUALIFIER")
 WHO: Final = {
     Process.CODE_LOCATION: (
         "The Dagster code location: relays, sensors, gate runs, checks and buttons. A run's worker "

@@ -6,11 +6,12 @@ emulator's evaluator, over the resource that the Service Authorization Reference
 """
 
 import json
+import re
 from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, unquote
 
 from ministack.core.iam_evaluator import EvalContext, evaluate, parse_policy_document
 
@@ -20,6 +21,8 @@ from pramaan_pipelines_tests.support.proxy import Answer, HoldingProxy
 Policy = dict[str, Any]
 Call = tuple[str, str]
 """An action and the resource that it is on."""
+
+RUNTIME: Final = re.compile(r"/runtimes/(?P<runtime>.+)/invocations\?qualifier=(?P<qualifier>\w+)")
 
 LOOSE: Final = frozenset(
     {
@@ -91,7 +94,13 @@ class Guard(HoldingProxy):
             self.tls = True
 
     def answer(self, method: str, path: str, headers: dict[str, str], body: bytes) -> Answer:
-        calls = calls_of(headers, body, self._account)
+        invoked = RUNTIME.fullmatch(unquote(path))
+        if invoked:
+            action, runtime = "bedrock-agentcore:InvokeAgentRuntime", invoked["runtime"]
+            endpoint = f"{runtime}/runtime-endpoint/{invoked['qualifier']}"
+            calls = {(action, runtime), (action, endpoint)}
+        else:
+            calls = calls_of(headers, body, self._account)
         self.seen.calls |= calls
         denied = {call for call in calls if call[0] in LOOSE and not self._allows(call)}
         if denied:

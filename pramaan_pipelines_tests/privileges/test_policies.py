@@ -3,11 +3,15 @@
 import json
 from importlib.resources import files
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
 
 from pramaan_pipelines.cli import main
+from pramaan_pipelines.contracts.invoke import InvokePayload
+from pramaan_pipelines.framer.agent import AgentRefusedError, AgentUnavailableError
+from pramaan_pipelines.framer.agentcore import AgentCoreAgent
 from pramaan_pipelines.messaging.clients import client
 from pramaan_pipelines.messaging.policies import Place, Process, policy
 from pramaan_pipelines.settings import Settings
@@ -242,3 +246,39 @@ def test_the_account_is_asked_for_where_nothing_names_it(
     assert main(["policies", "provisioner", "--account", "12345678901"]) == 1
     assert main(["policies", "provisioner", "--account", "123456789012"]) == 0
     assert "123456789012:stack/pramaan-pipelines-test/*" in capsys.readouterr().out
+
+
+def test_the_agent_is_invoked_with_the_runtime_and_its_endpoint_granted_and_no_other(
+    configured: Settings, identity: Identity, guard: Guard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The emulator has no such runtime; that it says so is past what it checks first."""
+    runtime = f"arn:aws:bedrock-agentcore:us-east-1:{identity.place.account}:runtime/framer-a"
+    monkeypatch.setenv("AWS_ENDPOINT_URL_BEDROCK_AGENTCORE", guard.url)
+    settings = configured.model_copy(update={"agent_runtime_arn": runtime})
+    identity.place = Place.of(settings, None)
+    granted = identity.policy(Process.CODE_LOCATION)
+    of_agent = {grant for grant in grants(granted) if grant[0].startswith("bedrock-agentcore:")}
+    assert of_agent == {
+        ("bedrock-agentcore:InvokeAgentRuntime", runtime),
+        ("bedrock-agentcore:InvokeAgentRuntime", f"{runtime}/runtime-endpoint/DEFAULT"),
+    }
+    payload = InvokePayload(
+        firm_id=uuid4(), matter_id=uuid4(), agent_run_id=uuid4(), traceparent=None, tracestate=None
+    )
+    with (
+        identity.acting(granted),
+        pytest.raises((AgentRefusedError, AgentUnavailableError), match="ResourceNotFound"),
+    ):
+        AgentCoreAgent.from_settings(settings).invoke(payload)
+    assert guard.seen.calls == of_agent
+    for grant in of_agent:
+        with (
+            identity.acting(without(granted, grant)),
+            pytest.raises(AgentRefusedError, match="AccessDenied"),
+        ):
+            AgentCoreAgent.from_settings(settings).invoke(payload)
+
+
+def test_without_an_agent_s_runtime_none_may_be_invoked() -> None:
+    for process in Process:
+        assert "bedrock" not in json.dumps(policy(process, PLACE))

@@ -17,6 +17,7 @@ from typing import Any, Final
 from pramaan_pipelines.errors import SettingsError
 from pramaan_pipelines.settings import Settings
 
+_NONE: Final = "none"
 _ACCOUNT: Final = re.compile(r"\d{12}")
 
 
@@ -41,6 +42,9 @@ class Place:
     environment: str
     account: str
     region: str
+    runtime: str | None = None
+    """The agent's, where one is invoked."""
+    qualifier: str = "DEFAULT"
 
     @classmethod
     def of(cls, settings: Settings, account: str | None) -> "Place":
@@ -60,7 +64,13 @@ class Place:
                 "The account is not known: give --account with its twelve digits, or set "
                 "FRAMER_EVENTS_QUEUE_URL, whose path names it."
             )
-        return cls(settings.pramaan_environment, named, settings.aws_region)
+        return cls(
+            settings.pramaan_environment,
+            named,
+            settings.aws_region,
+            settings.agent_runtime_arn,
+            settings.agent_runtime_qualifier,
+        )
 
     @property
     def partition(self) -> str:
@@ -78,7 +88,10 @@ def policy(process: Process, place: Place) -> dict[str, Any]:
         "${AWS::AccountId}": place.account,
         "${AWS::Region}": place.region,
         "${AWS::Partition}": place.partition,
+        "${AgentRuntimeArn}": place.runtime or _NONE,
+        "${AgentRuntimeQualifier}": place.qualifier,
     }.items():
         text = text.replace(placeholder, value)
     filled: dict[str, Any] = json.loads(text)
-    return filled
+    statements = [each for each in filled["Statement"] if _NONE not in each["Resource"]]
+    return {**filled, "Statement": statements}
