@@ -22,12 +22,8 @@ SEALED: Final = (DOCUMENTS, EVENTS, JOBS, RUNS, REPLAYS)
 """The tables from which nothing is ever deleted as the service."""
 
 _FRAME_JOB: Final = (
-    "run_status",
-    "requested_generation",
-    "claimed_generation",
-    "claimed_at",
-    "last_skip_reason",
-    "last_skip_at",
+    *("run_status", "requested_generation", "claimed_generation", "claimed_at"),
+    *("last_skip_reason", "last_skip_at"),
 )
 
 
