@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help dev demo up down test test-all soak bench bench-quick check format lock clean
+.PHONY: help dev demo up down test test-all soak bench bench-quick check format lock clean instance wheel
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -52,7 +52,19 @@ lock: ## resolve the pins anew (needs uv); the locks hold hashes and no registry
 		--no-emit-index-url --no-header -q -o requirements-dev.lock
 	uv pip compile pyproject.toml -c requirements-dev.lock --universal --python-version 3.11 \
 		--generate-hashes --no-emit-index-url --no-header -q -o requirements.lock
+	uv pip compile pyproject.toml --extra web -c requirements-dev.lock --universal \
+		--python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q \
+		-o requirements-web.lock
 	$(BIN)/python -m pramaan_pipelines_tests.supply.document
+
+wheel: $(STAMP) ## the wheel into dist/, with migrations and template inside
+	@rm -rf dist
+	@SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || echo 315532800)} \
+		$(BIN)/python -m hatchling build -t wheel
+
+instance: ## the hosted dagster.yaml for one target, in a folder (TARGET=ecs or host, OUT=FOLDER)
+	@mkdir -p "$(OUT)"
+	@cat deploy/dagster.yaml "deploy/launchers/$(TARGET).yaml" > "$(OUT)/dagster.yaml"
 
 clean: ## remove the environment, the embedded stack with its data, and the .env that `up` wrote
 	-@test -x $(BIN)/pramaan && $(BIN)/pramaan down --wipe

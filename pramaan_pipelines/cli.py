@@ -86,6 +86,9 @@ def _parser() -> argparse.ArgumentParser:
     add("seed", _seed, "write the sample data where it is absent")
     doctor = add("doctor", _doctor, "check everything that the code location needs")
     doctor.add_argument("--json", action="store_true", help="for machines")
+    doctor.add_argument(
+        "--smoke", action="store_true", help="if all is green, send a canary through each lane"
+    )
     _add_sending(add)
     rebuild = add("rebuild", _rebuild, "build one matter's frame anew")
     rebuild.add_argument("--firm", type=UUID, required=True)
@@ -228,9 +231,12 @@ def _seed(_: argparse.Namespace) -> int:
 
 def _doctor(options: argparse.Namespace) -> int:
     from pramaan_pipelines.doctor import examine
+    from pramaan_pipelines.doctor.smoked import smoked
 
     _load_env()
     checks = examine()
+    if options.smoke and all(check.passed for check in checks):
+        checks += smoked()
     if options.json:
         _say(json.dumps([asdict(check) for check in checks], indent=2))
     else:

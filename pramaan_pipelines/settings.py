@@ -27,8 +27,8 @@ REQUIRED = (
 )
 """What the whole code location needs; a single command may need less."""
 
-AWS_SECRETS: Final = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
-"""What botocore reads by itself; never a setting of ours."""
+OTHER_SECRETS: Final = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "DAGSTER_DATABASE_URL")
+"""What botocore and the instance file read by themselves; never a setting of ours."""
 OTLP_SECRETS: Final = (
     "OTEL_EXPORTER_OTLP_HEADERS",
     "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
@@ -253,7 +253,7 @@ def known_secrets(environment: Mapping[str, str]) -> list[str]:
     than eight characters is left out: it would take harmless words out of every text.
     """
     found: set[str] = set()
-    for name in (*SECRET_SETTINGS, *AWS_SECRETS):
+    for name in (*SECRET_SETTINGS, *OTHER_SECRETS):
         value = environment.get(name, "")
         found |= {value, *_passwords(value)}
     for name in OTLP_SECRETS:

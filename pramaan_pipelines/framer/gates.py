@@ -10,6 +10,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, TextClause, text
 
+from pramaan_pipelines.contracts.canary import CANARY_FIRM_ID
 from pramaan_pipelines.contracts.envelopes import MatterCreated, parse_matter_created
 from pramaan_pipelines.contracts.outcomes import EnvelopeRefusedError, RefusalReason
 from pramaan_pipelines.store.database import require_firm
@@ -57,6 +58,8 @@ def check_environment(envelope: MatterCreated, environment: str) -> None:
 def is_handled(connection: Connection, *, firm_id: UUID, event_id: UUID) -> bool:
     """Gate 3 (EB-07): whether a run row with this trigger_event_id exists.
 
+    A deployment's canary asks for nothing, so that it was handled when it was sent.
+
     Args:
         connection: under the envelope's firm.
         firm_id: the envelope's firm.
@@ -65,7 +68,7 @@ def is_handled(connection: Connection, *, firm_id: UUID, event_id: UUID) -> bool
     Raises:
         ScopeError: the connection works for another firm, or for none.
     """
-    return _under(connection, firm_id, RUN_OF_EVENT, event_id=event_id)
+    return firm_id == CANARY_FIRM_ID or _under(connection, firm_id, RUN_OF_EVENT, event_id=event_id)
 
 
 def check_subject(connection: Connection, *, firm_id: UUID, matter_id: UUID) -> None:

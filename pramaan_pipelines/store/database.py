@@ -81,7 +81,13 @@ class Database:
     def staff(self) -> Iterator[Connection]:
         """Open a transaction of the staff worker: outboxes and frame jobs, SELECT and UPDATE."""
         with transaction(self._engine) as connection:
-            _set_scope(connection, firm_id="", user_id="", role="", is_staff="true")
+            enter_staff(connection)
+            yield connection
+
+    @contextmanager
+    def unscoped(self) -> Iterator[Connection]:
+        """Open a transaction in which no scope is set yet, for a caller that sets them in turn."""
+        with transaction(self._engine) as connection:
             yield connection
 
     def ping(self) -> None:
@@ -149,6 +155,11 @@ def enter_firm(
         role=role,
         is_staff="false",
     )
+
+
+def enter_staff(connection: Connection) -> None:
+    """Set the staff worker's scope on the caller's own transaction; it ends with it."""
+    _set_scope(connection, firm_id="", user_id="", role="", is_staff="true")
 
 
 def require_firm(scope: str | None, firm_id: UUID) -> None:

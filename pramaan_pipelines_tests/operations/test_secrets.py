@@ -16,7 +16,7 @@ from pydantic import SecretStr
 from pramaan_pipelines import terminal
 from pramaan_pipelines.cli import main
 from pramaan_pipelines.errors import PramaanError, SettingsError
-from pramaan_pipelines.settings import AWS_SECRETS, SECRET_SETTINGS, Settings, known_secrets
+from pramaan_pipelines.settings import OTHER_SECRETS, SECRET_SETTINGS, Settings, known_secrets
 from pramaan_pipelines.store.database import Database
 from pramaan_pipelines_tests.support.aws import free_port
 
@@ -144,7 +144,7 @@ def test_no_field_shows_a_password_that_was_put_into_it(
 
 
 @pytest.mark.usefixtures("last_line")
-@pytest.mark.parametrize("name", AWS_SECRETS)
+@pytest.mark.parametrize("name", OTHER_SECRETS)
 def test_aws_credentials_are_not_shown_when_the_endpoint_is_down_or_they_are_refused(
     configured: Settings,
     name: str,

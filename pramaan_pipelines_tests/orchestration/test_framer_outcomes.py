@@ -5,6 +5,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from pramaan_pipelines.contracts.canary import CANARY_FIRM_ID, CANARY_SUBJECT_ID
 from pramaan_pipelines.contracts.invoke import InvokeAnswer
 from pramaan_pipelines.orchestration import names
 from pramaan_pipelines_tests.orchestration.bench import GATES, FramerRun, Rail, before
@@ -320,3 +321,14 @@ def test_one_delivery_that_is_run_twice_starts_one_agent_run_and_both_runs_succe
     assert second.result.success
     assert second.outcome == ("duplicate", "dedupe")
     assert len(rail.agent.payloads) == 1
+
+
+def test_a_deployments_canary_is_dropped_at_dedupe_and_leaves_nothing(rail: Rail) -> None:
+    """It asks for nothing: no job row, no run row, no invoke, and no dead letter."""
+    run = rail.deliver(envelope(CANARY_FIRM_ID, CANARY_SUBJECT_ID).model_dump_json())
+    assert run.result.success
+    assert run.outcome == ("duplicate", "dedupe")
+    assert rail.world.job(CANARY_SUBJECT_ID) is None
+    assert rail.world.runs(CANARY_SUBJECT_ID) == []
+    assert rail.agent.payloads == []
+    assert rail.depth().total == 0

@@ -59,7 +59,8 @@ def test_the_instance_watches_its_runs_and_tells_nobody(root: DagsterInstance) -
 
 def test_the_example_names_exactly_the_variables_that_are_read(example: dict[str, str]) -> None:
     known = {name.upper() for name in Settings.model_fields} | OF_THE_LIBRARIES | OF_THE_LOADING
-    assert set(example) == known
+    # What the hosted instance file reads (DAGSTER_...) is held to it in hosted/.
+    assert {name for name in example if not name.startswith("DAGSTER_")} == known
 
 
 def test_the_example_is_a_usable_environment(

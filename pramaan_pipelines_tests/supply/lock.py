@@ -12,6 +12,7 @@ from packaging.utils import NormalizedName, canonicalize_name
 
 ROOT: Final = Path(__file__).parents[2]
 DEPLOYED: Final = ROOT / "requirements.lock"
+WITH_UI: Final = ROOT / "requirements-web.lock"
 DEVELOPED: Final = ROOT / "requirements-dev.lock"
 PIN = re.compile(r"(?m)^(?P<pin>[A-Za-z0-9][^\\\n]*?) \\\n(?P<hashes>(?:    --hash=[^\n]*\n)+)")
 HASH = re.compile(r"--hash=(\S+)")

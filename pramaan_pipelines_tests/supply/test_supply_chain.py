@@ -10,7 +10,7 @@ from packaging.utils import canonicalize_name
 
 from pramaan_pipelines_tests.supply import lock
 from pramaan_pipelines_tests.supply.document import PAGE, rendered
-from pramaan_pipelines_tests.supply.lock import DEPLOYED, DEVELOPED
+from pramaan_pipelines_tests.supply.lock import DEPLOYED, DEVELOPED, WITH_UI
 
 BROUGHT = {"pip", "setuptools", "pramaan-pipelines"}
 """The project itself, and what `python -m venv` brings."""
@@ -34,7 +34,7 @@ REGISTRY = re.compile(
 )
 
 
-@pytest.mark.parametrize("path", [DEPLOYED, DEVELOPED], ids=lambda path: str(path.name))
+@pytest.mark.parametrize("path", [DEPLOYED, WITH_UI, DEVELOPED], ids=lambda path: str(path.name))
 def test_every_line_of_a_lock_is_one_version_with_hashes(path: Path) -> None:
     entries = lock.read(path)
     assert len(entries) > 30
@@ -48,11 +48,11 @@ def test_every_line_of_a_lock_is_one_version_with_hashes(path: Path) -> None:
 
 def test_a_deployment_s_lock_is_a_part_of_the_developers_one() -> None:
     # A marker may be wider there: the developers' side may need a package in more places.
-    developed, deployed = (
+    developed, with_ui, deployed = (
         {(entry.name, entry.version, entry.hashes) for entry in lock.read(path)}
-        for path in (DEVELOPED, DEPLOYED)
+        for path in (DEVELOPED, WITH_UI, DEPLOYED)
     )
-    assert deployed < developed
+    assert deployed < with_ui < developed
 
 
 def test_what_is_installed_is_the_lock_and_nothing_else() -> None:
@@ -71,7 +71,8 @@ def test_what_pyproject_names_is_in_its_lock() -> None:
     deployed = {entry.name for entry in lock.read(DEPLOYED)}
     developed = {entry.name for entry in lock.read(DEVELOPED)}
     assert groups["deployed"] <= deployed
-    assert groups["local"] | groups["dev"] - {"pramaan-pipelines"} <= developed
+    assert (groups["local"] | groups["web"] | groups["dev"]) - {"pramaan-pipelines"} <= developed
+    assert groups["web"] <= {entry.name for entry in lock.read(WITH_UI)}
 
 
 def test_nothing_in_the_repository_names_a_registry(repository: Path) -> None:
