@@ -269,7 +269,7 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _encodes(key: str) -> bool:
-    return not any("\ud800" <= character <= "\udfff" for character in key)
+    return key.isascii() or not any("\ud800" <= character <= "\udfff" for character in key)
 
 
 def _no_constant(_: str) -> Any:

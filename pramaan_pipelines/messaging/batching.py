@@ -67,7 +67,7 @@ def cut(sizes: Iterable[tuple[int, int]], limits: Limits) -> list[list[int]]:
 
 def utf8_bytes(text: str) -> int:
     """Return the length of `text` on the wire, in bytes; a lone surrogate counts as three."""
-    return len(text.encode(errors="surrogatepass"))
+    return len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
 
 
 def queue_message_bytes(body: str, attributes: Mapping[str, str]) -> int:

@@ -129,8 +129,8 @@ class EventBusPublisher(BatchPublisher["PutEventsResponseTypeDef"]):
             return isinstance(error, ClientError) and MISSING in error_codes(error)
         return False
 
-    def _problem(self, message: OutboundMessage) -> SendResult | None:
-        problem = super()._problem(message)
+    def _problem(self, message: OutboundMessage, size: int) -> SendResult | None:
+        problem = super()._problem(message, size)
         if problem is None and not is_json_object(message.body):
             return SendResult(SendStatus.IMPOSSIBLE, "the body is not a JSON object")
         return problem

@@ -57,20 +57,19 @@ class BatchPublisher(ABC, Generic[AnswerT]):
             deadline: a `time.monotonic()` value in seconds; no call starts after it, and a call
                 under way then ends within the client's time-outs.
         """
-        results = [self._problem(message) for message in messages]
-        sizes = [
-            (index, self._size(messages[index]))
-            for index, problem in enumerate(results)
-            if problem is None
+        sizes = [self._size(message) for message in messages]
+        results = [
+            self._problem(message, size) for message, size in zip(messages, sizes, strict=True)
         ]
-        calls = cut(sizes, self.limits)
+        fit = [(at, size) for at, size in enumerate(sizes) if results[at] is None]
+        calls = cut(fit, self.limits)
         batches = [[messages[index] for index in indexes] for indexes in calls]
         for indexes, answers in zip(calls, self._send_all(batches, deadline), strict=True):
             for index, answer in zip(indexes, answers, strict=True):
                 results[index] = answer
         return [NOT_NAMED if result is None else result for result in results]
 
-    def _problem(self, message: OutboundMessage) -> SendResult | None:
+    def _problem(self, message: OutboundMessage, size: int) -> SendResult | None:
         """Return why no try can ever succeed, found without a call."""
         if not message.body or not message.event_type:
             return SendResult(SendStatus.IMPOSSIBLE, "empty body or event type")
@@ -78,7 +77,6 @@ class BatchPublisher(ABC, Generic[AnswerT]):
         character = refused_character(message.body) or refused_character(message.event_type)
         if character:
             return SendResult(SendStatus.IMPOSSIBLE, f"character {character} is refused by SQS")
-        size = self._size(message)
         if size > self.limits.message_bytes:
             return SendResult(
                 SendStatus.IMPOSSIBLE,

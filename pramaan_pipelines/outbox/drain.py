@@ -142,9 +142,10 @@ def _relay_pending_outbox_events(  # noqa: PLR0913, PLR0917
         database.staff() as connection,
     ):
         rows = selection.select(connection, lane, limits)
-        for row in rows:
-            if link := link_from_trace_context(row.trace):
-                span.add_link(link.context, link.attributes)
+        if span.is_recording():
+            for row in rows:
+                if link := link_from_trace_context(row.trace):
+                    span.add_link(link.context)
         span.set_attribute("messaging.batch.message_count", len(rows))
         if not rows:
             return DrainResult()

@@ -8,7 +8,18 @@ from pathlib import Path
 from time import perf_counter
 from typing import Final
 
-from pramaan_pipelines_tests.bench import drain_bus, drain_null, drain_queue
+from pramaan_pipelines_tests.bench import (
+    claims,
+    drain_bus,
+    drain_null,
+    drain_queue,
+    idle,
+    imports,
+    latency,
+    memory,
+    runs,
+    sent_rows,
+)
 from pramaan_pipelines_tests.bench.measure import Line, say
 from pramaan_pipelines_tests.bench.report import machine, markdown, write_json
 from pramaan_pipelines_tests.bench.site import REPOSITORY, Site, site
@@ -17,14 +28,23 @@ TABLE: Final[dict[str, Callable[[Site], list[Line]]]] = {
     "null": drain_null.lines,
     "queue": drain_queue.lines,
     "bus": drain_bus.lines,
+    "sent": sent_rows.lines,
+    "memory": memory.lines,
+    "latency": latency.lines,
+    "claims": claims.lines,
+    "runs": runs.lines,
+    "imports": imports.lines,
+    "idle": idle.lines,
 }
+QUICK: Final = ("null", "queue", "bus", "sent", "memory", "claims", "imports")
+"""Those that need no daemon: its start alone takes ten seconds."""
 
 
 def main() -> int:
     """Run it."""
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="less of everything: two minutes")
-    parser.add_argument("--only", nargs="*", choices=TABLE, default=list(TABLE), help="these lines")
+    parser.add_argument("--only", nargs="*", choices=TABLE, help="these lines")
     parser.add_argument("--folder", type=Path, default=REPOSITORY / ".bench", help="kept: peers")
     asked = parser.parse_args()
     found: list[Line] = []
@@ -32,7 +52,7 @@ def main() -> int:
         tempfile.TemporaryDirectory(prefix="pramaan-bench-") as state,
         site(Path(state), asked.folder, quick=asked.quick) as place,
     ):
-        for name in asked.only:
+        for name in asked.only or (QUICK if asked.quick else TABLE):
             started = perf_counter()
             found += TABLE[name](place)
             say(f"{name}: {perf_counter() - started:.0f} s")

@@ -11,6 +11,7 @@ It is one asyncio process that leaves the reading of bodies until it is asked fo
 import asyncio
 import json
 import sys
+import time
 from dataclasses import dataclass, field
 from hashlib import md5
 from threading import Thread
@@ -26,10 +27,17 @@ class State:
     Attributes:
         delay: seconds from the request to the answer.
         bodies: what was sent, message by message.
+        times: when each of them got here, in seconds of `time.time`.
     """
 
     delay: float = 0.0
     bodies: list[str] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
+
+    def take(self, bodies: list[str]) -> None:
+        """Keep what was sent."""
+        self.bodies += bodies
+        self.times += [time.time()] * len(bodies)
 
 
 class Connection(asyncio.Protocol):
@@ -92,13 +100,13 @@ def _answer(state: State, head: bytes, body: bytes) -> bytes:
 
 
 def _send(state: State, request: dict[str, Any]) -> dict[str, Any]:
-    state.bodies.append(request["MessageBody"])
+    state.take([request["MessageBody"]])
     return {"MessageId": "m", "MD5OfMessageBody": _md5(request["MessageBody"])}
 
 
 def _send_batch(state: State, request: dict[str, Any]) -> dict[str, Any]:
     entries = request["Entries"]
-    state.bodies += [entry["MessageBody"] for entry in entries]
+    state.take([entry["MessageBody"] for entry in entries])
     return {
         "Successful": [
             {"Id": e["Id"], "MessageId": "m", "MD5OfMessageBody": _md5(e["MessageBody"])}
@@ -110,12 +118,17 @@ def _send_batch(state: State, request: dict[str, Any]) -> dict[str, Any]:
 
 def _put_events(state: State, request: dict[str, Any]) -> dict[str, Any]:
     entries = request["Entries"]
-    state.bodies += [entry["Detail"] for entry in entries]
+    state.take([entry["Detail"] for entry in entries])
     return {"FailedEntryCount": 0, "Entries": [{"EventId": "e"} for _ in entries]}
 
 
 def _other(_state: State, request: dict[str, Any]) -> dict[str, Any]:
-    return {"Name": request.get("Name", ""), "Arn": "arn:aws:events:::event-bus/bench"}
+    """Be there, and hold nothing to receive."""
+    return {
+        "Name": request.get("Name", ""),
+        "Arn": "arn:aws:events:::event-bus/bench",
+        "Attributes": {"QueueArn": "arn:aws:sqs:us-east-1:000000000000:bench"},
+    }
 
 
 def _md5(text: str) -> str:
@@ -123,12 +136,17 @@ def _md5(text: str) -> str:
 
 
 def _controlled(state: State) -> None:
-    """Obey: `reset SECONDS` begins anew, `ledger` tells the event ids; until the input ends."""
+    """Obey until the input ends.
+
+    `reset SECONDS` begins anew, `ledger` tells the event ids in order, `times` when each came.
+    """
     for line in sys.stdin:
         word, *rest = line.split()
         if word == "reset":
-            state.bodies, state.delay = [], float(rest[0])
+            state.bodies, state.times, state.delay = [], [], float(rest[0])
             _say([])
+        elif word == "times":
+            _say(state.times)
         else:
             _say([json.loads(body)["event_id"] for body in state.bodies])
 

@@ -15,18 +15,20 @@ from pramaan_pipelines_tests.bench.workers.protocol import Seen, order, serve
 
 
 class NullSink:
-    """Takes everything, and remembers what."""
+    """Takes everything, and remembers what; or forgets it, where memory is what is measured."""
 
     destination = "nowhere"
     taken = SendResult(SendStatus.ACCEPTED, message_id="m")
 
     def __init__(self) -> None:
         self.seen: list[str] = []
+        self.forgets = False
 
     def send(self, messages: Sequence[OutboundMessage], *, deadline: float) -> list[SendResult]:
         """Take all."""
         del deadline
-        self.seen += [message.event_id for message in messages]
+        if not self.forgets:
+            self.seen += [message.event_id for message in messages]
         return [self.taken] * len(messages)
 
     def verify(self) -> None:
@@ -38,6 +40,7 @@ def main(asked: dict[str, Any], null: NullSink) -> None:
     (lane,) = (lane for lane in LANES if lane.name == asked["lane"])
     settings = Settings.model_validate(asked["settings"])
     database = Database.connect(settings.database_url)
+    null.forgets = asked.get("forgets", False)
     publisher = null if asked["sink"] == "null" else lane.publisher(settings)
     telemetry = Telemetry.current("bench")
     limits = DrainLimits(rows=asked["batch"])

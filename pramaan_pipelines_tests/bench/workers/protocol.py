@@ -5,6 +5,7 @@ answered by one line. It measures itself: its start and its imports are no part 
 """
 
 import json
+import resource
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -24,7 +25,8 @@ def serve(drain: Callable[[], Seen]) -> None:
     _tell({"ready": True})
     for _ in sys.stdin:
         seconds, seen = drain()
-        _tell({"seconds": seconds, "seen": seen})
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # KiB on Linux, bytes on macOS
+        _tell({"seconds": seconds, "seen": seen, "peak": peak})
 
 
 def _tell(what: dict[str, Any]) -> None:
