@@ -6,6 +6,7 @@ and then Postgres by dagster-postgres. The stock runs stand in the queue from th
 begin as envelopes on the (emulated) SQS queue and end as agent runs that are committed.
 """
 
+import json
 import os
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -15,10 +16,11 @@ from time import perf_counter
 from uuid import uuid4
 
 import psycopg
-import yaml
 from dagster import DagsterInstance, DagsterRunStatus, RunsFilter
+from dagster._check import dict_param
 from dagster._core.workspace.context import WorkspaceProcessContext
 from dagster._core.workspace.load_target import WorkspaceFileTarget
+from dagster._utils.yaml_utils import load_yaml_from_path
 
 from pramaan_pipelines.local.aws import EmbeddedAws
 from pramaan_pipelines.local.roles import OWNER
@@ -56,11 +58,12 @@ class Setting:
 
     def config(self, base: Path | None) -> Path:
         """Write a dagster.yaml: what `base` says, or Dagster's own defaults, on this storage."""
-        told = yaml.safe_load(base.read_text()) if base else {"telemetry": {"enabled": False}}
+        given = load_yaml_from_path(str(base)) if base else {"telemetry": {"enabled": False}}
+        told = dict(dict_param(given, "given"))
         if self.postgres:
             told["storage"] = {"postgres": {"postgres_url": self._new_database()}}
         path = self.folder / f"{uuid4().hex}.yaml"
-        path.write_text(yaml.safe_dump(told))
+        path.write_text(json.dumps(told))
         return path
 
     def _new_database(self) -> str:
@@ -88,7 +91,7 @@ class Stock:
         """Submit, and wait for the last."""
         workspace = self.setting.folder / "stock.yaml"
         module = {"module_name": STOCK_MODULE, "working_directory": str(REPOSITORY)}
-        workspace.write_text(yaml.safe_dump({"load_from": [{"python_module": module}]}))
+        workspace.write_text(json.dumps({"load_from": [{"python_module": module}]}))
         config = self.setting.config(None)
         with daemon({}, workspace=workspace, config=config) as instance:
             # One run first: the daemon is up when it has ended.

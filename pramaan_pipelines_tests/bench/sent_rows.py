@@ -37,12 +37,19 @@ FILL = """
 
 @dataclass
 class Table:
-    """A lane with rows that were sent, of which each go drains one batch more."""
+    """A lane with rows that were sent, of which each go drains one batch more.
+
+    Attributes:
+        name: how the table calls it.
+        site: where.
+        sent: rows sent before.
+        held: rows sent since a transaction began that is still open; 0 where there is none.
+    """
 
     name: str
     site: Site
     sent: int = 0
-    held: bool = False
+    held: int = 0
     ground: Ground = field(init=False)
 
     def __post_init__(self) -> None:
@@ -61,7 +68,7 @@ class Table:
         self.site.ending.callback(holder.close)
         holder.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         holder.execute("SELECT count(*) FROM ops.document_ingest_outbox")
-        put(self.ground.world, DOCUMENT_INGEST, SENT_WHILE_HELD)
+        put(self.ground.world, DOCUMENT_INGEST, self.held)
         self._drain()
 
     def _drain(self) -> list[str]:
@@ -86,21 +93,29 @@ class Table:
         return Sample(seconds * 1000, found.lost, found.duplicated + found.unknown)
 
 
-def lines(site: Site, sizes: tuple[int, ...] | None = None) -> list[Line]:
+def lines(
+    site: Site,
+    sizes: tuple[int, ...] | None = None,
+    *,
+    while_held: int = SENT_WHILE_HELD,
+    rounds: int = ROUNDS,
+) -> list[Line]:
     """Measure; the ten million take minutes to write, and only the full bench does.
 
     Args:
         site: where.
         sizes: rows that were sent.
+        while_held: rows that are sent since the transaction began that is held open.
+        rounds: batches of each.
     """
     sizes = sizes or ((10_000, 200_000) if site.quick else (10_000, 1_000_000, 10_000_000))
     tables = [
         Table("an empty table", site),
         *(Table(f"{size:,} rows sent", site, size) for size in sizes),
-        Table("a transaction held open", site, held=True),
+        Table("a transaction held open", site, held=while_held),
     ]
-    empty, *grown, held = interleaved(tables, ROUNDS)
+    empty, *grown, held = interleaved(tables, rounds)
     lines = [Line(f"one batch, {f.name} before", "ms", f, empty, Better.LESS, REACH) for f in grown]
-    note = f"{SENT_WHILE_HELD:,} rows were sent since the transaction began"
+    note = f"{while_held:,} rows were sent since the transaction began"
     what = f"one batch beside {held.name}"
     return [*lines, Line(what, "ms", held, empty, Better.LESS, REACH_HELD, note)]

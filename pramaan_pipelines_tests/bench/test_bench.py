@@ -10,7 +10,19 @@ import pytest
 
 from pramaan_pipelines.local.postgres import EmbeddedPostgres
 from pramaan_pipelines.outbox.lanes import DOCUMENT_INGEST
-from pramaan_pipelines_tests.bench import drain_bus, drain_null, drain_queue
+from pramaan_pipelines_tests.bench import (
+    claims,
+    drain_bus,
+    drain_null,
+    drain_queue,
+    idle,
+    imports,
+    latency,
+    memory,
+    peers,
+    runs,
+    sent_rows,
+)
 from pramaan_pipelines_tests.bench.drains import Drainer
 from pramaan_pipelines_tests.bench.ledger import Ledger, account
 from pramaan_pipelines_tests.bench.measure import Better, Figure, Line, Plain, Sample, interleaved
@@ -52,6 +64,44 @@ def test_the_drains_lose_and_double_nothing_and_neither_does_what_they_are_compa
             assert len(figure.samples) == place.rounds
             assert (figure.lost, figure.duplicated) == (0, 0)
             assert min(figure.values) > 0
+
+
+def test_sent_rows_memory_and_claims_are_measured_on_what_arrived(place: Site) -> None:
+    lines = [
+        *sent_rows.lines(place, (100,), while_held=50, rounds=1),
+        *memory.lines(place, (50, 100)),
+        *claims.lines(place, (2,), 0.1),
+    ]
+    assert [line.what for line in lines] == [
+        "one batch, 100 rows sent before",
+        "one batch beside a transaction held open",
+        "peak memory of a relay, 100 rows",
+        "peak memory of a relay, 10 rows of 250 kB",
+        "claims, 2 contending for one matter",
+        "claims, 2 contending for many matters",
+    ]
+    for line in lines:
+        assert line.sound
+        assert min(line.ours.values) > 0
+        assert line.other is not None
+        assert min(line.other.values) > 0
+
+
+@pytest.mark.long
+def test_the_lines_of_a_real_daemon_lose_and_double_nothing(place: Site) -> None:
+    """The peers too: with their installation, minutes."""
+    lines = [
+        *latency.lines(place, 3),
+        *idle.lines(place, 10, warm=20),
+        *runs.lines(place, 2),
+        *drain_queue.lines(place, 25, peers.installed(place.folder)),
+        *imports.lines(place),
+    ]
+    for line in lines:
+        assert line.sound
+        assert line.other is None or (line.other.lost, line.other.duplicated) == (0, 0)
+    idle_runs = next(line for line in lines if line.what == "idle: runs started")
+    assert idle_runs.ours.values == [0]
 
 
 def test_a_relay_that_loses_a_row_and_doubles_another_is_shown_as_such_and_meets_nothing(
