@@ -16,19 +16,25 @@ PEER_REACH = 2.0
 SLOW = 0.010
 
 
-def lines(site: Site, rows: int | None = None, found: list[peers.Peer] | None = None) -> list[Line]:
-    """Measure at 0 ms and at 10 ms.
+def lines(
+    site: Site,
+    rows: int | None = None,
+    found: list[peers.Peer] | None = None,
+    delays: tuple[float, ...] = (0.0, SLOW),
+) -> list[Line]:
+    """Measure.
 
     Args:
         site: where.
         rows: of every go; None takes what suits each contender.
         found: the peers; None installs them.
+        delays: of the sink, in seconds.
     """
     if found is None:
         found = peers.installed(site.folder)
     takes = sink_ceiling(site)
     made = []
-    for delay in (0.0, SLOW):
+    for delay in delays:
         contenders = [
             Drainer("ours", site, DOCUMENT_INGEST, "sqs", rows or 4_000, delay),
             Drainer(

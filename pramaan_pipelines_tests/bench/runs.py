@@ -20,7 +20,7 @@ from dagster import DagsterInstance, DagsterRunStatus, RunsFilter
 from dagster._check import dict_param
 from dagster._core.workspace.context import WorkspaceProcessContext
 from dagster._core.workspace.load_target import WorkspaceFileTarget
-from dagster._utils.yaml_utils import load_yaml_from_path
+from dagster_shared.yaml_utils import load_yaml_from_path
 
 from pramaan_pipelines.local.aws import EmbeddedAws
 from pramaan_pipelines.local.roles import OWNER
