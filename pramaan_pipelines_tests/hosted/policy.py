@@ -29,17 +29,25 @@ def written() -> str:
 
 
 def _lines(statement: dict[str, Any]) -> Iterator[str]:
-    yield f"              - Sid: {statement['Sid']}"
-    yield f"                Effect: {statement['Effect']}"
+    optional = "${AgentRuntimeArn}" in statement["Resource"]
+    if optional:
+        yield from ("              - !If", "                - HasAgent")
+    pad = " " * (16 if optional else 14)
+    yield f"{pad}- Sid: {statement['Sid']}"
+    yield f"{pad}  Effect: {statement['Effect']}"
     for key in ("Action", "Resource"):
         values = statement[key] if isinstance(statement[key], list) else [statement[key]]
-        yield f"                {key}:"
-        yield from (f"                  - {_text(value)}" for value in values)
+        yield f"{pad}  {key}:"
+        yield from (f"{pad}    - {_text(value)}" for value in values)
     if "Condition" in statement:
-        yield f"                Condition: {json.dumps(statement['Condition'])}"
+        yield f"{pad}  Condition: {json.dumps(statement['Condition'])}"
+    if optional:
+        yield f"{pad}- !Ref AWS::NoValue"
 
 
 def _text(value: str) -> str:
+    if value == "${AgentRuntimeArn}":
+        return "!Ref AgentRuntimeArn"
     return f'!Sub "{value}"' if "${" in value else f'"{value}"'
 
 

@@ -167,7 +167,7 @@ def test_the_code_may_do_what_its_policy_file_says_and_nothing_else() -> None:
     policies = RESOURCES["CodeRole"]["Properties"]["Policies"]
     named = [found["PolicyName"] for found in policies if "PolicyName" in found]
     optional = [found["Fn::If"][0] for found in policies if "Fn::If" in found]
-    assert (named, optional) == (["queues-and-bus"], ["HasAgent", "HasBucket"])
+    assert (named, optional) == (["queues-and-bus"], ["HasBucket"])
 
 
 def test_every_container_is_given_what_it_reads_and_no_secret_in_the_open(
