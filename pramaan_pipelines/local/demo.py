@@ -38,6 +38,7 @@ from pramaan_pipelines.orchestration.found_runs import (
 )
 from pramaan_pipelines.settings import Settings
 from pramaan_pipelines.store.database import Database
+from pramaan_pipelines.telemetry.export import flush
 from pramaan_pipelines.telemetry.provider import Telemetry
 
 LIMIT_SECONDS: Final = 170.0
@@ -75,6 +76,7 @@ def demo(state: Path, *, as_json: bool) -> int:
         database = Database.connect(settings.database_url)
         ending.callback(database.close)
         tracer = Telemetry.current(settings.pramaan_environment).tracer
+        ending.callback(flush)
         pusher = Pusher(settings, database, tracer)
         cases = [*pusher.documents(), *pusher.matters()]
         first = next(case for case in cases if case.expected == Outcome.STARTED)

@@ -29,6 +29,7 @@ from pramaan_pipelines.local.stack import POSTGRES, down
 from pramaan_pipelines.local.stream import PAUSE_SECONDS, stream
 from pramaan_pipelines.settings import Settings
 from pramaan_pipelines.store.database import Database
+from pramaan_pipelines.telemetry.export import flush
 from pramaan_pipelines.telemetry.provider import Telemetry
 
 if TYPE_CHECKING:
@@ -93,6 +94,7 @@ def dev(
             _say(f"\n  Pramaan is running: {url}/asset-groups and {url}/runs")
             _say(f"  Dagster's log is {log}. Ctrl-C ends everything.\n")
             telemetry = Telemetry.current(settings.pramaan_environment)
+            ending.callback(flush)
             feeder = Thread(
                 target=stream,
                 args=(database, telemetry.tracer, settings.pramaan_environment, stop),

@@ -48,7 +48,10 @@ def xray_header(trace: TraceContext) -> str | None:
     if context is None:
         return None
     carrier: dict[str, str] = {}
-    propagator.inject(carrier, context)
+    try:
+        propagator.inject(carrier, context)
+    except Exception:  # noqa: BLE001 - a propagator is no part of ours, and no row waits for one
+        return None
     return carrier.get(XRAY_HEADER)
 
 

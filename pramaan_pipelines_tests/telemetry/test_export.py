@@ -112,7 +112,8 @@ def test_the_standard_variables_decide_what_is_exported(receiver: Collector) -> 
         )
         for name, (variables, _) in CASES.items()
     ]
-    forked(*cases)
+    answers = dict(zip(CASES, forked(*cases), strict=True))
+    assert not answers["disabled"]["exporter"]
     found = {name: tuple(n > 0 for n in named(receiver, name)) for name in CASES}
     assert found == {name: expected for name, (_, expected) in CASES.items()}
 
@@ -192,6 +193,8 @@ def test_a_fork_after_the_set_up_loses_and_doubles_no_span(receiver: Collector) 
     forked(("fork", receiver.environment() | {"OTEL_SERVICE_NAME": "forked"}))
     spans = [s for s in receiver.spans() if s.resource["service.name"] == "forked"]
     assert len({s.span_id for s in spans}) == len(spans) == 3
+    # Two processes on one kept connection would read each other's answers.
+    assert {headers["connection"] for _, headers in receiver.requests} == {"close"}
 
 
 def test_a_hosts_own_provider_stays_as_it_is(receiver: Collector) -> None:
@@ -231,3 +234,21 @@ def test_a_collector_that_is_no_use_costs_the_time_out_and_nothing_else() -> Non
     assert not answers["takes and never answers"]["in_time"]
     assert not answers["answers byte by byte"]["in_time"]
     assert answers["answers garbage"]["in_time"]
+
+
+@pytest.mark.long
+def test_a_run_of_dagster_ends_well_and_in_time_whatever_the_collector_does() -> None:
+    run = {
+        "PRAMAAN_ENVIRONMENT": "test",
+        "DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none",
+        "OTEL_EXPORTER_OTLP_TIMEOUT": str(TIMEOUT),
+    }
+    with black_hole() as hole, dripping() as drip:
+        silent, held, dripped = forked(
+            ("dagster", run),
+            ("dagster", run | {"OTEL_EXPORTER_OTLP_ENDPOINT": hole}),
+            ("dagster", run | {"OTEL_EXPORTER_OTLP_ENDPOINT": drip}),
+        )
+    for answer in (silent, held, dripped):
+        assert answer["success"]
+        assert answer["ending"] < silent["ending"] + BATCHES * TIMEOUT / 2

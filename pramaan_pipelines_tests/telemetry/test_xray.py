@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from opentelemetry import propagate
+from opentelemetry.propagators.aws import AwsXRayPropagator
 
 from pramaan_pipelines.contracts.trace import TraceContext
 from pramaan_pipelines.messaging.clients import client
@@ -103,6 +105,26 @@ def test_a_hostile_header_is_no_context(header: str | None) -> None:
 def test_no_header_is_an_error(header: str) -> None:
     found = trace_from_xray_header(header)
     assert TraceContext.of(*found) == found
+
+
+class Broken(AwsXRayPropagator):
+    """A propagator that a host has installed, with a fault."""
+
+    def extract(self, *_: Any, **__: Any) -> Any:
+        raise ValueError("broken")
+
+    def inject(self, *_: Any, **__: Any) -> None:
+        raise ValueError("broken")
+
+
+@pytest.mark.usefixtures("xray")
+def test_a_propagator_that_is_broken_loses_no_message(stub: Stub) -> None:
+    propagate.set_global_textmap(Broken())
+    assert trace_from_xray_header(HEADER) == TraceContext()
+    to_queue, to_bus = sent(stub, STORED)
+    assert "MessageSystemAttributes" not in to_queue
+    assert "TraceHeader" not in to_bus
+    assert to_queue["MessageAttributes"]["traceparent"]["StringValue"] == TRACEPARENT
 
 
 def fresh(propagators: str) -> str:
