@@ -32,6 +32,13 @@ from pramaan_pipelines.terminal import traceback_of
 if TYPE_CHECKING:
     from pramaan_pipelines.store.database import Database
 
+DEAD_LETTER_QUEUES: Final = (
+    "framer_events_dead_letters",
+    "documents_ingestion_dead_letters",
+    "documents_registration_dead_letters",
+    "undeliverable_events",
+)
+"""`DeadLetterQueue`, without boto3, whose import would be most of `pramaan --help`."""
 ENV_FILE: Final = Path(".env")
 
 
@@ -130,7 +137,13 @@ def _add_sending(add: Callable[[str, object, str], argparse.ArgumentParser]) -> 
     replay.add_argument("--also-sent", action="store_true", help="also what was sent before")
     replay.add_argument("--restart", action="store_true", help="begin unfinished days anew")
     replay.add_argument("--go", action="store_true", help="do it")
-    letters = add("dead-letters", _dead_letters, "show the framer's dead letters, or redrive them")
+    letters = add("dead-letters", _dead_letters, "show a queue's dead letters, or redrive them")
+    letters.add_argument(
+        "--queue",
+        choices=DEAD_LETTER_QUEUES,
+        default=DEAD_LETTER_QUEUES[0],
+        help="as `pramaan status` names it; %(default)s where none is given",
+    )
     letters.add_argument("--redrive", choices=["passing", "all"], help="send these again")
     prune = add("prune", _prune, "delete rows dispatched long ago; counts them without --go")
     prune.add_argument("--older-than-days", type=within(1, 36_500), default=30)
@@ -281,25 +294,16 @@ def _replay(options: argparse.Namespace) -> int:
 
 
 def _dead_letters(options: argparse.Namespace) -> int:
-    from pramaan_pipelines.framer.dead_letters import DeadLetters, Which
-    from pramaan_pipelines.messaging.consumer import QueueConsumer
+    from pramaan_pipelines.letter_boxes import open_letter_box, told
+    from pramaan_pipelines.messaging.letters import Which
+    from pramaan_pipelines.messaging.queues import DeadLetterQueue
 
     with _database() as database:
-        settings = Settings.load()
-        queue = QueueConsumer.from_settings(settings)
-        letters = DeadLetters.of(settings, queue, database).redrive(
-            Which(options.redrive or "passing"), dry_run=options.redrive is None
-        )
-    for letter in letters:
-        now = letter.reason or "would pass now"
-        sent = "  sent again" if letter.redriven else ""
-        _say(f"{letter.message_id}  {letter.event_id or '-':<36}  {now}{sent}")
-    passing = sum(letter.reason is None for letter in letters)
-    _say(f"{counted(len(letters), 'dead letter')}: {passing} would pass the gates now.")
-    asked = {None: 0, "passing": passing, "all": len(letters)}[options.redrive]
-    left = asked - sum(letter.redriven for letter in letters)
-    if left:
-        _say(f"Not taken by the framer queue: {left}; they stay where they are.")
+        box = open_letter_box(DeadLetterQueue(options.queue), Settings.load(), database)
+        letters = box.redrive(Which(options.redrive or "passing"), dry_run=options.redrive is None)
+    lines, left = told(letters, None if options.redrive is None else Which(options.redrive))
+    for line in lines:
+        _say(line)
     return 1 if left else 0
 
 

@@ -12,6 +12,10 @@ from dagster import Definitions, in_process_executor
 from pramaan_pipelines.errors import SettingsError
 from pramaan_pipelines.orchestration.checks import check_road_job, road_checks
 from pramaan_pipelines.orchestration.framer import framer_events_sensor, framer_trigger_job
+from pramaan_pipelines.orchestration.growth import (
+    purge_dagster_storage_job,
+    purge_dagster_storage_schedule,
+)
 from pramaan_pipelines.orchestration.healing import frame_healing_job, frame_healing_sensor
 from pramaan_pipelines.orchestration.operations import OPERATIONS, prune_outboxes_schedule
 from pramaan_pipelines.orchestration.relays import RELAY_JOBS, RELAY_SCHEDULES
@@ -61,9 +65,15 @@ defs = Definitions(
         frame_healing_job,
         stale_frame_job_sweep_job,
         check_road_job,
+        purge_dagster_storage_job,
         *OPERATIONS,
     ],
-    schedules=[*RELAY_SCHEDULES, stale_frame_job_sweep_schedule, prune_outboxes_schedule],
+    schedules=[
+        *RELAY_SCHEDULES,
+        stale_frame_job_sweep_schedule,
+        prune_outboxes_schedule,
+        purge_dagster_storage_schedule,
+    ],
     sensors=[
         framer_events_sensor,
         frame_healing_sensor,

@@ -1,11 +1,12 @@
 """The settings: what is missing is named with what to do, and a secret is never shown."""
 
 import traceback
+from pathlib import Path
 
 import pytest
 
 from pramaan_pipelines.errors import PramaanError, SettingsError
-from pramaan_pipelines.settings import HINT, REQUIRED, Settings, missing_settings
+from pramaan_pipelines.settings import HINT, REQUIRED, Settings, ViewSettings, missing_settings
 
 SECRET = "hunter2-Secret"
 COMPLETE = {
@@ -136,3 +137,38 @@ def test_settings_do_not_change_after_they_are_read(environment: pytest.MonkeyPa
     assert settings.event_bus_name == "pramaan-events-staging"
     with pytest.raises(ValueError, match="frozen"):
         settings.event_bus_name = "another"  # type: ignore[misc]
+
+
+def test_the_view_always_loads_and_the_example_names_each_of_its_settings(
+    repository: Path, environment: pytest.MonkeyPatch
+) -> None:
+    for name in (*Settings.model_fields, *ViewSettings.model_fields):
+        environment.delenv(name.upper(), raising=False)
+    view = ViewSettings.load()
+    example = (repository / ".env.example").read_text()
+    for name in ViewSettings.model_fields.keys() - {"pramaan_asset_owners"}:
+        assert f"# {name.upper()}={getattr(view, name)}\n" in example
+    assert view.owners == []
+
+
+@pytest.mark.parametrize(
+    ("value", "owners"),
+    [
+        ("team:platform, on-call@example.com", ["team:platform", "on-call@example.com"]),
+        ("a@b.example,", ["a@b.example"]),
+    ],
+)
+def test_owners_are_taken_one_by_one(
+    environment: pytest.MonkeyPatch, value: str, owners: list[str]
+) -> None:
+    environment.setenv("PRAMAAN_ASSET_OWNERS", value)
+    assert ViewSettings.load().owners == owners
+
+
+@pytest.mark.parametrize("value", ["nobody", "team:", "a@b", "me and you@example.com"])
+def test_an_owner_that_dagster_would_refuse_is_named_before(
+    environment: pytest.MonkeyPatch, value: str
+) -> None:
+    environment.setenv("PRAMAAN_ASSET_OWNERS", value)
+    with pytest.raises(SettingsError, match=r"PRAMAAN_ASSET_OWNERS is unusable: .*team:name"):
+        ViewSettings.load()

@@ -1,76 +1,45 @@
-"""The framer's dead-letter queue: which messages would pass the gates now, and sending those again.
+"""The framer's dead letters: which messages would pass the gates now.
 
-Promises: a look changes nothing but the messages' receive counts; a message is deleted here only
-after the framer queue took its copy, so that a redrive that dies half-way repeats and never loses
-(H13).
-Never: shows a body; what is told of a message is its id, its event's id and a reason.
+Promises: the judgement is that of the gates that a run would pass, from parse to coherence; the
+same for the events that the bus's rule could not deliver.
+Never: judges consent, which is an end of its own and no refusal.
 """
 
-import logging
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from enum import StrEnum
-from time import monotonic
-from typing import Final, Self
+from typing import Self
 
 from pramaan_pipelines.contracts.outcomes import EnvelopeRefusedError
-from pramaan_pipelines.contracts.trace import TraceContext
 from pramaan_pipelines.framer import gates
 from pramaan_pipelines.messaging.clients import client
 from pramaan_pipelines.messaging.consumer import QueueConsumer, ReceivedMessage
-from pramaan_pipelines.messaging.publisher import OutboundMessage, Publisher, SendStatus
+from pramaan_pipelines.messaging.letters import Letter, LetterBox
+from pramaan_pipelines.messaging.publisher import Publisher
+from pramaan_pipelines.messaging.queues import undeliverable_events
 from pramaan_pipelines.messaging.sqs import QueueClient
 from pramaan_pipelines.settings import Settings
 from pramaan_pipelines.store.database import Database
 
-LOGGER = logging.getLogger(__name__)
-MAX_LETTERS: Final = 1000
-HOLD_SECONDS: Final = 120
-"""A letter that was looked at stays hidden so long, so that one look meets each once."""
-SEND_SECONDS: Final = 10.0
 
-
-class Which(StrEnum):
-    """Which dead letters to send again."""
-
-    PASSING = "passing"
-    ALL = "all"
-
-
-@dataclass(frozen=True)
-class Letter:
-    """A dead letter as an operator sees it.
-
-    Attributes:
-        message_id: SQS's id.
-        event_id: the envelope's, where there is one.
-        reason: why the gates would refuse it now; None where they would not.
-        places: where, never a value.
-        redriven: whether the framer queue has it again.
-    """
-
-    message_id: str
-    event_id: str | None
-    reason: str | None
-    places: tuple[str, ...] = ()
-    redriven: bool = False
-
-
-class DeadLetters:
-    """The dead-letter queue of the framer queue.
+class DeadLetters(LetterBox):
+    """What did not get through the framer queue, or to it.
 
     Args:
-        queue: the framer queue's dead-letter queue.
+        queue: the framer queue's dead-letter queue, or that of the bus's rule.
         framer_queue: where a letter is sent again.
         database: as the service role.
         environment: ours, for the environment gate.
+        moves_itself: as in `LetterBox`.
     """
 
     def __init__(
-        self, queue: QueueConsumer, framer_queue: Publisher, database: Database, environment: str
+        self,
+        queue: QueueConsumer,
+        framer_queue: Publisher,
+        database: Database,
+        environment: str,
+        *,
+        moves_itself: bool = True,
     ) -> None:
-        self._queue = queue
-        self._framer_queue = framer_queue
+        super().__init__(queue, framer_queue, moves_itself=moves_itself)
         self._database = database
         self._environment = environment
 
@@ -81,83 +50,30 @@ class DeadLetters:
         Raises:
             DestinationError: there is no dead-letter queue, or it cannot be reached.
         """
-        url = settings.require("framer_events_queue_url")
         return cls(
             framer_queue.dead_letters(),
-            QueueClient(client("sqs", settings), url),
+            _framer_queue(settings),
             database,
             settings.pramaan_environment,
         )
 
-    def look(self, limit: int = MAX_LETTERS) -> list[Letter]:
-        """Return up to `limit` letters, each with what the gates say of it now."""
-        return self._each(limit, lambda _, letter: letter)
+    @classmethod
+    def undeliverable(cls, settings: Settings, database: Database) -> Self:
+        """Return the events that the bus's rule could not deliver to the framer queue.
 
-    def redrive(self, which: Which, *, dry_run: bool, limit: int = MAX_LETTERS) -> list[Letter]:
-        """Send up to `limit` letters to the framer queue again.
-
-        Args:
-            which: those that would pass the gates now, or all.
-            dry_run: look, and send nothing.
-            limit: the most letters received.
-
-        Returns:
-            Every letter that was received, with whether it was sent.
+        Raises:
+            DestinationError: there is no such queue, or it cannot be reached.
         """
-        if dry_run:
-            return self.look(limit)
-        if which is Which.ALL:
-            letters = self.look(limit)
-            # SQS's own task knows no limit: it is asked only where the look came to the end.
-            if len(letters) < limit and self._queue.start_moving_back():
-                return [replace(letter, redriven=True) for letter in letters]
-        taking = True
+        return cls(
+            undeliverable_events(settings),
+            _framer_queue(settings),
+            database,
+            settings.pramaan_environment,
+            moves_itself=False,
+        )
 
-        def send(message: ReceivedMessage, letter: Letter) -> Letter:
-            nonlocal taking
-            if not taking or (which is Which.PASSING and letter.reason is not None):
-                return letter
-            sent = self._send(message)
-            # A queue that is out is out for the others too, and each would wait for it.
-            taking = sent is not SendStatus.UNAVAILABLE
-            return replace(letter, redriven=sent is SendStatus.ACCEPTED)
-
-        return self._each(limit, send)
-
-    def _each(self, limit: int, act: Callable[[ReceivedMessage, Letter], Letter]) -> list[Letter]:
-        """Judge up to `limit` letters and act on each; what is not deleted is given back at once.
-
-        That holds for an end by an error too, so that the next look finds everything.
-        """
-        letters: list[Letter] = []
-        held: dict[str, None] = {}
-        try:
-            for message in self._receive(limit, held):
-                letter = act(message, self._judge(message))
-                if letter.redriven:
-                    # Until here the message is on both queues; the framer dedupes by its event.
-                    self._queue.delete(message.receipt_handle)
-                    del held[message.receipt_handle]
-                letters.append(letter)
-        finally:
-            for receipt in held:
-                self._queue.hand_back(receipt, 0)
-        return letters
-
-    def _receive(self, limit: int, held: dict[str, None]) -> Iterator[ReceivedMessage]:
-        seen: set[str] = set()
-        while len(seen) < limit:
-            batch = self._queue.receive(min(10, limit - len(seen)), 0)
-            held.update((message.receipt_handle, None) for message in batch)
-            fresh = [message for message in batch if message.message_id not in seen]
-            for message in batch:
-                self._queue.hand_back(message.receipt_handle, HOLD_SECONDS)
-            if not fresh:
-                return
-            seen |= {message.message_id for message in fresh}
-            yield from fresh
-
-    def _judge(self, message: ReceivedMessage) -> Letter:
+    def judge(self, message: ReceivedMessage) -> Letter:
+        """Ask the gates."""
         event_id = None
         try:
             envelope = gates.parse(message.body)
@@ -171,18 +87,6 @@ class DeadLetters:
             return Letter(message.message_id, event_id, str(refused.reason), refused.places)
         return Letter(message.message_id, event_id, None)
 
-    def _send(self, message: ReceivedMessage) -> SendStatus:
-        again = OutboundMessage(
-            event_id=message.message_id,
-            event_type=message.attributes.get("event_type", "unknown"),
-            body=message.body,
-            trace=TraceContext.of(
-                message.attributes.get("traceparent"), message.attributes.get("tracestate")
-            ),
-        )
-        (result,) = self._framer_queue.send([again], deadline=monotonic() + SEND_SECONDS)
-        if result.status is not SendStatus.ACCEPTED:
-            LOGGER.warning(
-                "dead letter %s was not taken again: %s", message.message_id, result.detail
-            )
-        return result.status
+
+def _framer_queue(settings: Settings) -> QueueClient:
+    return QueueClient(client("sqs", settings), settings.require("framer_events_queue_url"))

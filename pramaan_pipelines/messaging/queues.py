@@ -7,6 +7,7 @@ Source: template.yaml, which gives each its name.
 """
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from pramaan_pipelines.errors import DestinationError
@@ -19,6 +20,15 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
 
+class DeadLetterQueue(StrEnum):
+    """Where what could not be delivered or processed ends, as the asset graph calls it."""
+
+    FRAMER_EVENTS = "framer_events_dead_letters"
+    INGESTION = "documents_ingestion_dead_letters"
+    REGISTRATION = "documents_registration_dead_letters"
+    UNDELIVERABLE = "undeliverable_events"
+
+
 @dataclass(frozen=True)
 class WatchedQueue:
     """A queue with its dead-letter queue.
@@ -26,27 +36,27 @@ class WatchedQueue:
     Attributes:
         name: as the asset graph calls it.
         setting: the field of the settings that holds its URL.
-        dead_letters: the same of its dead-letter queue.
+        dead_letters: its dead-letter queue.
     """
 
     name: str
     setting: str
-    dead_letters: str
+    dead_letters: DeadLetterQueue
 
 
 INGESTION: Final = WatchedQueue(
-    "documents_ingestion_queue", "document_ingestion_queue_url", "documents_ingestion_dead_letters"
+    "documents_ingestion_queue", "document_ingestion_queue_url", DeadLetterQueue.INGESTION
 )
 REGISTRATION: Final = WatchedQueue(
     "documents_registration_queue",
     "document_registration_queue_url",
-    "documents_registration_dead_letters",
+    DeadLetterQueue.REGISTRATION,
 )
 FRAMER_EVENTS: Final = WatchedQueue(
-    "framer_events_queue", "framer_events_queue_url", "framer_events_dead_letters"
+    "framer_events_queue", "framer_events_queue_url", DeadLetterQueue.FRAMER_EVENTS
 )
 QUEUES: Final = (INGESTION, REGISTRATION, FRAMER_EVENTS)
-UNDELIVERABLE: Final = "undeliverable_events"
+UNDELIVERABLE: Final = DeadLetterQueue.UNDELIVERABLE
 """Events that the bus's rule could not deliver to the framer queue."""
 DEAD_LETTERS: Final = (*(queue.dead_letters for queue in QUEUES), UNDELIVERABLE)
 

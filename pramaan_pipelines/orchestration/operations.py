@@ -26,8 +26,10 @@ from dagster import (
 from pydantic import Field, SecretStr
 
 from pramaan_pipelines.contracts.text import counted
-from pramaan_pipelines.framer.dead_letters import DeadLetters, Which
 from pramaan_pipelines.framer.healing import FrameHealing
+from pramaan_pipelines.letter_boxes import open_letter_box
+from pramaan_pipelines.messaging.letters import Which
+from pramaan_pipelines.messaging.queues import DeadLetterQueue
 from pramaan_pipelines.orchestration import names
 from pramaan_pipelines.orchestration.tables import markdown_table
 from pramaan_pipelines.outbox.lanes import LANES
@@ -94,8 +96,12 @@ def redrive_parked_rows_job() -> None:
 class DeadLetterConfig(Config):
     """Which dead letters to send again."""
 
+    queue: DeadLetterQueue = Field(
+        default=DeadLetterQueue.FRAMER_EVENTS,
+        description="which dead-letter queue, as the asset graph calls it",
+    )
     which: Which = Field(
-        default=Which.PASSING, description="those that would pass the gates now, or all"
+        default=Which.PASSING, description="those that nothing would refuse now, or all"
     )
     limit: int = Field(default=1000, ge=1, le=10_000, description="the most letters looked at")
     dry_run: bool = Field(default=True, description="only look")
@@ -103,10 +109,14 @@ class DeadLetterConfig(Config):
 
 @op(description="Look at the dead letters, and send again those that were asked for.")
 def redrive_dead_letters(
-    context: OpExecutionContext, config: DeadLetterConfig, dead_letters: ResourceParam[DeadLetters]
+    context: OpExecutionContext,
+    config: DeadLetterConfig,
+    settings: ResourceParam[Settings],
+    database: ResourceParam[Database],
 ) -> None:
-    """Tell those that would pass the gates now from those refused (H13)."""
-    letters = dead_letters.redrive(config.which, dry_run=config.dry_run, limit=config.limit)
+    """Tell those that would pass now from those refused (H13)."""
+    box = open_letter_box(config.queue, settings, database)
+    letters = box.redrive(config.which, dry_run=config.dry_run, limit=config.limit)
     passing = sum(letter.reason is None for letter in letters)
     redriven = sum(letter.redriven for letter in letters)
     rows = [
@@ -129,7 +139,8 @@ def redrive_dead_letters(
         }
     )
     context.log.info(
-        "dead letters: %d looked at, %d would pass now, %d sent again",
+        "%s: %d looked at, %d would pass now, %d sent again",
+        config.queue,
         len(letters),
         passing,
         redriven,
@@ -137,16 +148,17 @@ def redrive_dead_letters(
     asked = len(letters) if config.which is Which.ALL else passing
     if not config.dry_run and redriven < asked:
         raise Failure(
-            f"not taken by the framer queue: {counted(asked - redriven, 'dead letter')}, which "
-            "stay on their queue: look at the queue and at this service's credentials, then "
-            "redrive again"
+            f"not taken again: {counted(asked - redriven, 'dead letter')}, which stay where they "
+            "are: look at the queue they came from and at this service's credentials, then redrive "
+            "again"
         )
 
 
 @job(
     description=(
-        "Shows the framer's dead letters with the reason each would be refused now, and sends "
-        "again those that would pass (or all). Dry by default."
+        "Shows the dead letters of a queue with the reason each would be refused now, and sends "
+        "again those that would pass (or all): the framer's by default, those of the document "
+        "queues, or the events that the bus's rule could not deliver. Dry by default."
     ),
     executor_def=in_process_executor,
     tags=TAGS,

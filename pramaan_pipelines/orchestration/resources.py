@@ -12,7 +12,6 @@ from dagster import InitResourceContext, ResourceDefinition, resource
 from pramaan_pipelines.framer.agent import AgentInvoker, LoggingAgent
 from pramaan_pipelines.framer.agentcore import AgentCoreAgent
 from pramaan_pipelines.framer.claims import FrameJobClaims
-from pramaan_pipelines.framer.dead_letters import DeadLetters
 from pramaan_pipelines.framer.healing import FrameHealing
 from pramaan_pipelines.framer.sweep import StaleFrameJobSweep
 from pramaan_pipelines.messaging.clients import client
@@ -73,17 +72,6 @@ def healing_resource(context: InitResourceContext) -> FrameHealing:
     """Make the healing with the bound of the settings."""
     tries = _settings(context).matter_frame_job_max_tries
     return FrameHealing(context.resources.database, max_tries=tries)
-
-
-@resource(
-    description="The framer queue's dead-letter queue, and the way back.",
-    required_resource_keys={"settings", "database", "framer_queue"},
-)
-def dead_letters_resource(context: InitResourceContext) -> DeadLetters:
-    """Make the view of the dead letters."""
-    return DeadLetters.of(
-        _settings(context), context.resources.framer_queue, context.resources.database
-    )
 
 
 @resource(
@@ -162,7 +150,6 @@ def make_resources() -> dict[str, ResourceDefinition]:
         "claims": claims_resource,
         "sweep": sweep_resource,
         "healing": healing_resource,
-        "dead_letters": dead_letters_resource,
         "framer_queue": framer_queue_resource,
         "agent": agent_resource,
         "consume_span": consume_span_resource,

@@ -4,8 +4,11 @@ Promises: launches no run while nothing is stale; says so where the table is abs
 Never: decides what is stale; the core does, on the database's clock.
 """
 
+from typing import Final
+
 from dagster import (
     AssetObservation,
+    Config,
     DefaultScheduleStatus,
     OpExecutionContext,
     ResourceParam,
@@ -17,7 +20,9 @@ from dagster import (
     op,
     schedule,
 )
+from pydantic import Field
 
+from pramaan_pipelines.contracts.text import counted
 from pramaan_pipelines.framer.sweep import StaleFrameJobSweep
 from pramaan_pipelines.orchestration.names import (
     NO_RUN_RETRIES,
@@ -26,8 +31,21 @@ from pramaan_pipelines.orchestration.names import (
     max_runtime,
 )
 from pramaan_pipelines.orchestration.road import FRAME_JOBS
+from pramaan_pipelines.orchestration.tables import markdown_table
 from pramaan_pipelines.telemetry.metrics import CountMetric
 from pramaan_pipelines.telemetry.provider import Telemetry
+
+ABSENT: Final = "ops.matter_frame_jobs is absent: nothing to sweep; run the migrations"
+MAX_SHOWN: Final = 100
+
+
+class SweepConfig(Config):
+    """How to sweep."""
+
+    dry_run: bool = Field(
+        default=False,
+        description="only show what is stale; a sweep does no more than the next minute's would",
+    )
 
 
 @op(
@@ -36,13 +54,17 @@ from pramaan_pipelines.telemetry.provider import Telemetry
 )
 def sweep_stale_frame_jobs(
     context: OpExecutionContext,
+    config: SweepConfig,
     sweep: ResourceParam[StaleFrameJobSweep],
     telemetry: ResourceParam[Telemetry],
 ) -> None:
     """Run one sweep."""
+    if config.dry_run:
+        _show(context, sweep)
+        return
     result = sweep.sweep()
     if not result.table_present:
-        context.log.warning("ops.matter_frame_jobs is absent: nothing to sweep; run the migrations")
+        context.log.warning(ABSENT)
         return
     telemetry.count(CountMetric.FRAME_JOBS_SWEPT, result.failed)
     metadata = {"stale_seen": result.seen, "failed": result.failed}
@@ -52,10 +74,28 @@ def sweep_stale_frame_jobs(
     context.log.info("sweep: %d of %d stale frame jobs failed", result.failed, result.seen)
 
 
+def _show(context: OpExecutionContext, sweep: StaleFrameJobSweep) -> None:
+    stale = sweep.stale(MAX_SHOWN)
+    if stale is None:
+        context.log.warning(ABSENT)
+        return
+    context.add_output_metadata(
+        {
+            "stale_seen": len(stale),
+            "failed": 0,
+            "rows": markdown_table(
+                ("firm", "matter", "generation"),
+                [(job.firm_id, job.matter_id, job.generation) for job in stale],
+            ),
+        }
+    )
+    context.log.info("dry run: %s would be failed", counted(len(stale), "stale frame job"))
+
+
 @job(
     description=(
         "Marks the frame jobs of dead workers as failed. Safe to start at any time: a job that "
-        "finished or was claimed anew is left alone."
+        "finished or was claimed anew is left alone. With dry_run it only shows what is stale."
     ),
     executor_def=in_process_executor,
     tags={TAG_RAIL: RAIL_SWEEP, **NO_RUN_RETRIES, **max_runtime(300)},

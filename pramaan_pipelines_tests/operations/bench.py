@@ -10,6 +10,14 @@ from pramaan_pipelines.definitions import defs
 from pramaan_pipelines.framer.dead_letters import DeadLetters
 from pramaan_pipelines.messaging.clients import client
 from pramaan_pipelines.messaging.consumer import QueueConsumer, QueueDepth
+from pramaan_pipelines.messaging.queues import (
+    FRAMER_EVENTS,
+    INGESTION,
+    REGISTRATION,
+    DeadLetterQueue,
+    consumer_of,
+    undeliverable_events,
+)
 from pramaan_pipelines_tests.orchestration.bench import Rail
 from pramaan_pipelines_tests.support.world import body
 
@@ -53,6 +61,34 @@ class Letters:
         while batch := self.queue.receive(10, 0):
             found += [message.body for message in batch]
         return sorted(found)
+
+
+BOXES = {
+    DeadLetterQueue.INGESTION: INGESTION,
+    DeadLetterQueue.REGISTRATION: REGISTRATION,
+}
+
+
+def source_of(rail: Rail, name: DeadLetterQueue) -> QueueConsumer:
+    """The queue that the letters of `name` go back to."""
+    return consumer_of(rail.settings, BOXES.get(name, FRAMER_EVENTS))
+
+
+def dead_of(rail: Rail, name: DeadLetterQueue) -> QueueConsumer:
+    """The dead-letter queue itself."""
+    if name is DeadLetterQueue.UNDELIVERABLE:
+        return undeliverable_events(rail.settings)
+    return source_of(rail, name).dead_letters()
+
+
+def stand_on(rail: Rail, name: DeadLetterQueue, *bodies: str) -> None:
+    """Let `bodies` stand on the dead-letter queue."""
+    for text in bodies:
+        client("sqs", rail.settings).send_message(
+            QueueUrl=dead_of(rail, name)._queue_url,
+            MessageBody=text,
+            MessageAttributes={"event_type": {"DataType": "String", "StringValue": "x.y"}},
+        )
 
 
 @dataclass(frozen=True)

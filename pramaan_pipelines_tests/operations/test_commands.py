@@ -12,6 +12,7 @@ from pydantic import SecretStr
 from pramaan_pipelines import __version__, cli
 from pramaan_pipelines.cli import main
 from pramaan_pipelines.contracts.text import counted
+from pramaan_pipelines.messaging.queues import DeadLetterQueue
 from pramaan_pipelines.outbox import retention
 from pramaan_pipelines.outbox.lanes import DOCUMENT_INGEST, LANES
 from pramaan_pipelines.settings import Settings
@@ -113,10 +114,10 @@ def test_a_redrive_that_was_not_taken_is_no_success(
     monkeypatch.setenv(
         "FRAMER_EVENTS_QUEUE_URL", letters.rail.settings.require("framer_events_queue_url")
     )
-    monkeypatch.setattr("pramaan_pipelines.framer.dead_letters.SEND_SECONDS", -1.0)
+    monkeypatch.setattr("pramaan_pipelines.messaging.letters.SEND_SECONDS", -1.0)
     code, out, _ = run(capsys, "dead-letters", "--redrive", "passing")
     assert code == 1
-    assert out.endswith("Not taken by the framer queue: 1; they stay where they are.\n")
+    assert out.endswith("Not taken by the queue they came from: 1; they stay where they are.\n")
     assert letters.depth.visible == 2
 
 
@@ -350,3 +351,7 @@ def test_status_counts_what_waits_in_each_lane_and_the_frame_jobs(
     assert re.search(r"document_ingest_relay +pending 0, oldest 0 s, parked 2\n", out)
     assert re.search(r"frame jobs failed +1\n", out)
     assert re.search(r"frame jobs idle +1\n", out)
+
+
+def test_the_command_knows_every_dead_letter_queue() -> None:
+    assert set(cli.DEAD_LETTER_QUEUES) == {str(name) for name in DeadLetterQueue}

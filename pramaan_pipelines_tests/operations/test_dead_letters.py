@@ -15,14 +15,24 @@ from pydantic import SecretStr
 
 from pramaan_pipelines.contracts.outcomes import RefusalReason
 from pramaan_pipelines.errors import DestinationError
-from pramaan_pipelines.framer import dead_letters
-from pramaan_pipelines.framer.dead_letters import DeadLetters, Letter, Which
+from pramaan_pipelines.framer.dead_letters import DeadLetters
+from pramaan_pipelines.letter_boxes import open_letter_box
 from pramaan_pipelines.messaging.consumer import QueueConsumer
+from pramaan_pipelines.messaging.letters import Letter, Which
 from pramaan_pipelines.messaging.publisher import OutboundMessage, SendResult, SendStatus
+from pramaan_pipelines.messaging.queues import DeadLetterQueue
 from pramaan_pipelines.orchestration.framer import run_request
 from pramaan_pipelines.settings import Settings
 from pramaan_pipelines.store.database import Database
-from pramaan_pipelines_tests.operations.bench import HOSTILE, Letters, press
+from pramaan_pipelines_tests.operations.bench import (
+    BOXES,
+    HOSTILE,
+    Letters,
+    dead_of,
+    press,
+    source_of,
+    stand_on,
+)
 from pramaan_pipelines_tests.orchestration.bench import Rail
 from pramaan_pipelines_tests.support.aws import free_port
 from pramaan_pipelines_tests.support.proxy import HoldingProxy
@@ -31,8 +41,8 @@ from pramaan_pipelines_tests.support.world import TRACEPARENT
 STARTED = ("started", "release")
 KILLED_HALF_WAY = """
 from pramaan_pipelines.cli import main
-from pramaan_pipelines.framer import dead_letters
-dead_letters.HOLD_SECONDS = 1
+from pramaan_pipelines.messaging import letters
+letters.HOLD_SECONDS = 1
 main(["dead-letters", "--redrive", "passing"])
 """
 
@@ -271,7 +281,7 @@ def test_a_redrive_killed_between_send_and_delete_loses_nothing(
     end = time.monotonic() + 10
     while not letters.depth.visible and time.monotonic() < end:
         time.sleep(0.1)
-    monkeypatch.setattr(dead_letters, "HOLD_SECONDS", 1)
+    monkeypatch.setattr("pramaan_pipelines.messaging.letters.HOLD_SECONDS", 1)
     assert [x.redriven for x in letters.view.redrive(Which.PASSING, dry_run=False)] == [True]
     outcomes = [rail.run(rail.receive()).outcome for _ in range(2)]
     assert outcomes == [STARTED, ("duplicate", "dedupe")]
@@ -369,5 +379,54 @@ def test_the_job_is_red_where_the_queue_took_less_than_was_asked_for(
     config = {"dry_run": False}
     run = press(letters.rail.instance, "redrive_dead_letters_job", "redrive_dead_letters", config)
     assert not run.green
-    assert run.failure.startswith("not taken by the framer queue: 1 dead letter, which ")
+    assert run.failure.startswith("not taken again: 1 dead letter, which stay")
     assert letters.depth.visible == 4
+
+
+@pytest.mark.parametrize("name", [*DeadLetterQueue])
+def test_the_letters_of_every_queue_are_shown_and_go_back_to_where_they_came_from(
+    letters: Letters, name: DeadLetterQueue
+) -> None:
+    """With a dry run first, which moves nothing."""
+    rail = letters.rail
+    good = letters.good() if name not in BOXES else json.dumps({"event_id": str(uuid4())})
+    stand_on(rail, name, good, HOSTILE)
+    dry = press(
+        rail.instance, "redrive_dead_letters_job", "redrive_dead_letters", {"queue": name.name}
+    )
+    assert dry.green
+    assert (dry.told["looked_at"], dry.told["would_pass_now"]) == (2, 1)
+    assert json.loads(good)["event_id"] in dry.told["letters"]
+    assert "hunter2" not in repr(dry.told)
+    assert "privileged" not in repr(dry.told)
+    assert source_of(rail, name).depth().total == 0
+    config = {"queue": name.name, "dry_run": False}
+    done = press(rail.instance, "redrive_dead_letters_job", "redrive_dead_letters", config)
+    assert done.green
+    (back,) = source_of(rail, name).receive(10, 2)
+    assert json.loads(back.body) == json.loads(good)
+    assert back.attributes["event_type"] == "x.y"
+    assert dead_of(rail, name).depth().total == 1
+    for other in set(DeadLetterQueue) - {name}:
+        assert dead_of(rail, other).depth().total == 0
+
+
+def test_what_the_rule_could_not_deliver_is_moved_one_by_one(
+    letters: Letters, proxy: HoldingProxy
+) -> None:
+    """SQS moves only what came from a queue of its own, and refuses the rest."""
+    rail = letters.rail
+    stand_on(rail, DeadLetterQueue.UNDELIVERABLE, letters.good(), letters.good())
+    through = rail.settings.model_copy(update={"aws_endpoint_url": proxy.url})
+    box = open_letter_box(DeadLetterQueue.UNDELIVERABLE, through, rail.world.database)
+    asked: list[bytes] = []
+
+    def refused(body: bytes) -> tuple[int, object]:
+        asked.append(body)
+        return 400, {"__type": "com.amazonaws.sqs#InvalidParameterValue"}
+
+    with proxy.answering("StartMessageMoveTask", refused):
+        redriven = box.redrive(Which.ALL, dry_run=False)
+    assert [letter.redriven for letter in redriven] == [True, True]
+    assert asked == []
+    assert source_of(rail, DeadLetterQueue.UNDELIVERABLE).depth().total == 2

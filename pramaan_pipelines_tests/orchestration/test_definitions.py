@@ -34,12 +34,14 @@ JOBS = {
     "prune_outboxes_job",
     "stale_frame_job_sweep_job",
     "check_road_job",
+    "purge_dagster_storage_job",
 }
 SCHEDULES = {
     "document_ingest_relay_schedule": "document_ingest_relay_job",
     "document_registration_relay_schedule": "document_registration_relay_job",
     "domain_event_relay_schedule": "domain_event_relay_job",
     "prune_outboxes_schedule": "prune_outboxes_job",
+    "purge_dagster_storage_schedule": "purge_dagster_storage_job",
     "stale_frame_job_sweep_schedule": "stale_frame_job_sweep_job",
 }
 EDGES = {
@@ -75,7 +77,12 @@ for name in ("connect", "connect_ex", "bind", "sendto"):
     setattr(socket.socket, name, refuse)
 socket.getaddrinfo = socket.create_connection = refuse
 import pramaan_pipelines.definitions
-print(len(pramaan_pipelines.definitions.defs.jobs))
+import warnings
+with warnings.catch_warnings():
+    # As in pyproject: a parameter that Dagster passes to itself.
+    warnings.filterwarnings("ignore", "Parameter .owners. of initializer .SensorDefinition")
+    loaded = pramaan_pipelines.definitions.defs.get_repository_def()
+print(len([name for name in loaded.job_names if not name.startswith("__")]))
 """
 
 
@@ -164,8 +171,11 @@ def test_the_framer_queue_is_reached_from_the_matters(loaded: RepositoryDefiniti
 def test_every_schedule_and_sensor_comes_up_running(loaded: RepositoryDefinition) -> None:
     for schedule in loaded.schedule_defs:
         assert schedule.default_status is DefaultScheduleStatus.RUNNING, schedule.name
-        minutely = schedule.name != "prune_outboxes_schedule"
-        cron = "* * * * *" if minutely else "17 3 * * *"
+        seldom = {
+            "prune_outboxes_schedule": "17 3 * * *",
+            "purge_dagster_storage_schedule": "47 * * * *",
+        }
+        cron = seldom.get(schedule.name, "* * * * *")
         assert (schedule.cron_schedule, schedule.execution_timezone) == (cron, "UTC")
         assert schedule.description
     slowest_of = {
@@ -238,3 +248,22 @@ def _validate(folder: Path, **environment: str) -> "subprocess.CompletedProcess[
 
 def test_each_missing_setting_of_the_code_location_is_one_that_settings_know() -> None:
     assert {name.lower() for name in REQUIRED} <= set(Settings.model_fields)
+
+
+def test_the_owners_of_the_assets_are_a_setting_and_a_wrong_one_stops_nothing(
+    tmp_path: Path,
+) -> None:
+    told = """
+import pramaan_pipelines.definitions as d
+graph = d.defs.get_repository_def().asset_graph
+owners = {tuple(graph.get(key).owners) for key in graph.get_all_asset_keys()}
+print([sorted(each) for each in owners])
+"""
+    for value, owners in (
+        ("team:platform,on-call@example.com", "[['on-call@example.com', 'team:platform']]"),
+        ("nobody", "[[]]"),
+    ):
+        done = in_a_fresh_process(tmp_path, "-c", told, PRAMAAN_ASSET_OWNERS=value)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.strip() == owners
+        assert ("assets are shown without owners" in done.stderr) == (value == "nobody")

@@ -129,3 +129,19 @@ def test_where_the_table_is_absent_the_tick_and_the_job_say_so(
     assert result.success
     (warning,) = [log for log in instance.all_logs(result.run_id) if log.level == 30]
     assert "ops.matter_frame_jobs is absent" in warning.user_message
+
+
+def test_a_dry_sweep_names_what_is_stale_and_changes_nothing(
+    world: World, instance: DagsterInstance
+) -> None:
+    stale = claimed(world, LEASE + 5)
+    before = world.job(stale)
+    result = defs.resolve_job_def("stale_frame_job_sweep_job").execute_in_process(
+        instance=instance,
+        run_config={"ops": {"sweep_stale_frame_jobs": {"config": {"dry_run": True}}}},
+    )
+    told = output(result)
+    assert (told["stale_seen"], told["failed"]) == (1, 0)
+    assert f"| {world.firm_a} | {stale} | 1 |" in told["rows"]
+    assert world.job(stale) == before
+    assert observed(result) == []

@@ -3,6 +3,8 @@
 Each step asserts that it did its work; the first that could not ends the road.
 """
 
+from itertools import product
+
 import pytest
 
 from pramaan_pipelines.cli import main
@@ -11,11 +13,12 @@ from pramaan_pipelines.messaging import provision as provision_module
 from pramaan_pipelines.messaging.clients import client
 from pramaan_pipelines.messaging.policies import Process
 from pramaan_pipelines.messaging.provision import provision, template_body
+from pramaan_pipelines.messaging.queues import DeadLetterQueue
 from pramaan_pipelines.outbox.lanes import LANES
 from pramaan_pipelines.outbox.producers import insert_document_ingest_event, request_registration
 from pramaan_pipelines.settings import Settings
 from pramaan_pipelines.watch.look import Watch
-from pramaan_pipelines_tests.operations.bench import HOSTILE, Letters, press
+from pramaan_pipelines_tests.operations.bench import HOSTILE, Letters, press, stand_on
 from pramaan_pipelines_tests.orchestration.bench import Rail
 from pramaan_pipelines_tests.orchestration.test_framer_sensor import tick
 from pramaan_pipelines_tests.orchestration.test_relay_jobs import relay
@@ -36,7 +39,8 @@ def prepare(rail: Rail) -> None:
         insert_document_ingest_event(connection, firm_id=firm, document_id=document)
         request_registration(connection, firm_id=firm, document_id=document)
     letters = Letters(rail)
-    letters.put(letters.good(), HOSTILE)
+    for name in DeadLetterQueue:
+        stand_on(rail, name, letters.good(), HOSTILE)
     rail.send(HOSTILE)
 
 
@@ -49,8 +53,8 @@ def code_location(rail: Rail) -> None:
     assert sorted(str(run.outcome[0]) for run in runs) == ["refused", "started"]
     assert not any(run.hook_errors() for run in runs)
     watch(rail)
-    for which in ("PASSING", "ALL"):
-        config = {"which": which, "dry_run": False}
+    for name, which in product(DeadLetterQueue, ("PASSING", "ALL")):
+        config = {"queue": name.name, "which": which, "dry_run": False}
         assert press(
             rail.instance, "redrive_dead_letters_job", "redrive_dead_letters", config
         ).green
@@ -60,8 +64,8 @@ def operator(rail: Rail) -> None:
     """Doctor, status, dead letters."""
     assert main(["doctor"]) == 0
     watch(rail)
-    assert main(["dead-letters", "--redrive", "passing"]) == 0
-    assert main(["dead-letters", "--redrive", "all"]) == 0
+    for name, which in product(DeadLetterQueue, ("passing", "all")):
+        assert main(["dead-letters", "--queue", name, "--redrive", which]) == 0
 
 
 def watch(rail: Rail) -> None:

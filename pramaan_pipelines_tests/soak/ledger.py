@@ -11,10 +11,11 @@ from typing import Any, Final
 from uuid import UUID
 
 from pramaan_pipelines.contracts.outcomes import Outcome
-from pramaan_pipelines.framer.dead_letters import DeadLetters, Letter, Which
+from pramaan_pipelines.framer.dead_letters import DeadLetters
 from pramaan_pipelines.framer.healing import FrameHealing
 from pramaan_pipelines.messaging.clients import client
 from pramaan_pipelines.messaging.consumer import QueueConsumer
+from pramaan_pipelines.messaging.letters import Letter, Which
 from pramaan_pipelines.store.database import Database
 from pramaan_pipelines_tests.soak.site import DOCUMENT_TABLE, DOMAIN_TABLE, MAX_TRIES, Site
 from pramaan_pipelines_tests.soak.traffic import Traffic
