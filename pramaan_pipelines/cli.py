@@ -22,7 +22,7 @@ from pydantic import SecretStr
 
 from pramaan_pipelines import __version__
 from pramaan_pipelines.arguments import address, day, time, within
-from pramaan_pipelines.contracts.text import counted, safe_text
+from pramaan_pipelines.contracts.text import counted
 from pramaan_pipelines.errors import PramaanError
 from pramaan_pipelines.settings import Settings
 from pramaan_pipelines.terminal import complain as _complain
@@ -55,8 +55,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         elif isinstance(error, PramaanError):
             _complain(f"pramaan: {error}\n")
         else:
+            from pramaan_pipelines.store.database import told_of
+
             _complain(
-                f"pramaan: {type(error).__name__}: {safe_text(error)}\n"
+                f"pramaan: {type(error).__name__}: {told_of(error)}\n"
                 "(`pramaan --debug COMMAND` shows where it came from.)\n"
             )
         return 1

@@ -215,11 +215,15 @@ def _pointers(
             kept[key] = _pointers(inner, value[key], (*at, key), bad)
         else:
             kept[key] = _REFUSED if (*at, key) in bad else value[key]
+    forbids = model.model_config.get("extra") == "forbid"
+    strangers = len(value.keys() - kept.keys()) if forbids else 0
     if "traceparent" in kept or "tracestate" in kept:
         trace = TraceContext.of(value.get("traceparent"), value.get("tracestate"))
+        if strangers or bad:
+            # It is refused, and a tracestate is a text of the sender's own.
+            trace = trace._replace(tracestate=None)
         kept |= {key: text for key, text in trace._asdict().items() if key in kept}
-    strangers = len(value.keys() - kept.keys())
-    if strangers and model.model_config.get("extra") == "forbid":
+    if strangers:
         kept[_UNKNOWN] = strangers
     return kept
 

@@ -14,8 +14,8 @@ from typing import Final, Generic, TypeVar
 
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
-from pramaan_pipelines.contracts.text import safe_text
 from pramaan_pipelines.gauges.values import Point
+from pramaan_pipelines.store.database import told_of
 from pramaan_pipelines.telemetry.metrics import REGISTRY, GaugeMetric, spec_of
 from pramaan_pipelines.watch.look import LOOK_SECONDS
 
@@ -83,7 +83,7 @@ class Source(Generic[V]):
             view = self._look()
             problems = list(self._problems(view))
         except Exception as error:  # noqa: BLE001 - the next look may be a better one
-            problems = [f"{type(error).__name__}: {safe_text(error)}"]
+            problems = [f"{type(error).__name__}: {told_of(error)}"]
         else:
             self._seen = (monotonic(), view)
         if not problems:

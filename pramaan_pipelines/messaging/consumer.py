@@ -143,7 +143,7 @@ class QueueConsumer:
                 )
             except CALL_ERRORS as error:
                 if not held:
-                    raise self._unreachable(error) from error
+                    raise self._unreachable(error) from None
                 log.warning(
                     "receiving from %s stopped early: %s", self.destination, describe(error)
                 )
@@ -218,7 +218,7 @@ class QueueConsumer:
             return QueueDepth(*(int(found[name]) for name in _DEPTH))
         except (KeyError, ValueError) as error:
             # Never 0 for an answer that does not say so: a backlog would look drained.
-            raise self._unreachable(error) from error
+            raise self._unreachable(error) from None
 
     def dead_letters(self) -> "QueueConsumer":
         """Return a consumer of the queue that this one's messages end on.
@@ -235,7 +235,7 @@ class QueueConsumer:
         try:
             url = self._client.get_queue_url(QueueName=name, QueueOwnerAWSAccountId=account)
         except CALL_ERRORS as error:
-            raise self._unreachable(error) from error
+            raise self._unreachable(error) from None
         return QueueConsumer(self._client, url["QueueUrl"])
 
     def dead_letter_depth(self) -> QueueDepth:
@@ -263,7 +263,7 @@ class QueueConsumer:
         except CALL_ERRORS as error:
             if isinstance(error, ClientError) and error_codes(error) & NO_SUCH_CALL:
                 return False
-            raise self._unreachable(error) from error
+            raise self._unreachable(error) from None
         return True
 
     def _attributes(self, *names: "QueueAttributeNameType") -> dict["QueueAttributeNameType", str]:
@@ -272,7 +272,7 @@ class QueueConsumer:
                 QueueUrl=self._queue_url, AttributeNames=names
             )
         except CALL_ERRORS as error:
-            raise self._unreachable(error) from error
+            raise self._unreachable(error) from None
         return answer.get("Attributes", {})
 
     def _stale(self, error: Exception, act: str) -> bool:
@@ -285,7 +285,7 @@ class QueueConsumer:
                 ", ".join(sorted(error_codes(error))),
             )
             return False
-        raise self._unreachable(error) from error
+        raise self._unreachable(error) from None
 
     def _unreachable(self, error: Exception) -> DestinationError:
         return DestinationError(

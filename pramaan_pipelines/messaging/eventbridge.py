@@ -100,7 +100,7 @@ class EventBusPublisher(BatchPublisher["PutEventsResponseTypeDef"]):
             raise DestinationError(
                 f"Bus {self.destination}: {describe(error)}. Check EVENT_BUS_NAME, the region and "
                 "the credentials in the environment, and that its stack is provisioned."
-            ) from error
+            ) from None
 
         problems = self._route_problems()
         if problems:

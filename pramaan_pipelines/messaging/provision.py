@@ -88,7 +88,7 @@ def provision(
         raise DestinationError(
             f"Stack {stack.name}: {describe(error)}. Check the region, the endpoint and the "
             "permissions of the credentials in the environment, then provision again."
-        ) from error
+        ) from None
     verify_provisioned(
         settings,
         outputs,
@@ -174,7 +174,7 @@ class _Stack:
             text = str(error.response.get("Error", {}).get("Message", ""))
             if "No updates are to be performed" in text:
                 if status not in _GOOD:
-                    raise self._failed(status) from error
+                    raise self._failed(status) from None
                 return False
             if "_IN_PROGRESS" in text or "does not exist" in text:
                 return None

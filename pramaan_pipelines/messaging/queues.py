@@ -86,5 +86,5 @@ def undeliverable_events(settings: Settings, sqs: "SQSClient | None" = None) -> 
         raise DestinationError(
             f"Queue {name}: {describe(error)}. Check the region and the credentials in the "
             "environment, and that its stack is provisioned."
-        ) from error
+        ) from None
     return QueueConsumer(sqs, url)

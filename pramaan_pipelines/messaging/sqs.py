@@ -83,7 +83,7 @@ class QueueClient(BatchPublisher["SendMessageBatchResultTypeDef"]):
             raise DestinationError(
                 f"Queue {self.destination}: {describe(error)}. Check its URL, the region and the "
                 "credentials in the environment, and that its stack is provisioned."
-            ) from error
+            ) from None
 
     def _size(self, message: OutboundMessage) -> int:
         return queue_message_bytes(message.body, message_attributes(message))

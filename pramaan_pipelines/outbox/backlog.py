@@ -14,6 +14,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
+from pramaan_pipelines.contracts.event_types import shown_type
 from pramaan_pipelines.contracts.text import safe_text
 from pramaan_pipelines.outbox.lanes import LANES, OUTBOXES, Lane
 from pramaan_pipelines.store.counting import COUNT_LIMIT, Count, by_index
@@ -186,7 +187,7 @@ def unclaimed_events(connection: Connection, limit: int = COUNT_LIMIT) -> dict[s
         )
         rows.sort(key=lambda row: (-row[1], row[0]))
         for place, (kind, number) in enumerate(rows):
-            told = safe_text(kind, 60) if place < MAX_KINDS_NAMED else OTHERS
+            told = shown_type(kind) if place < MAX_KINDS_NAMED else OTHERS
             name, count = f"{outbox.table}: {told}", Count.of(number, limit)
             # Two strangers may look alike once they are made safe to show.
             found[name] = found.get(name, Count(0)) + count

@@ -7,8 +7,11 @@ Never: a scope without a firm that is not explicitly staff.
 Source: https://www.postgresql.org/docs/current/functions-admin.html (set_config, is_local).
 """
 
+import re
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final, Self
 from uuid import UUID
 
@@ -17,7 +20,12 @@ from sqlalchemy import Connection, Engine, create_engine, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 
 from pramaan_pipelines.contracts.text import safe_text
-from pramaan_pipelines.errors import DatabaseUnavailableError, ScopeError, SettingsError
+from pramaan_pipelines.errors import (
+    DatabaseUnavailableError,
+    PramaanError,
+    ScopeError,
+    SettingsError,
+)
 
 FIRM_ADMIN: Final = "firm_admin"
 """The role of the system worker: it has no user to whom a matter could be assigned (0077)."""
@@ -33,6 +41,8 @@ SET_SCOPE: Final = text("""
 """)
 
 IS_STAFF: Final = text("SELECT current_setting('app.is_staff', true) = 'true'")
+
+_QUOTED_VALUE: Final = re.compile(r': ".*')
 
 TIMEOUTS: Final = {"statement_ms": "30000", "lock_ms": "10000", "idle_ms": "120000"}
 """Milliseconds. A drain idles in its transaction while it sends, for 60 s at the most."""
@@ -124,13 +134,25 @@ def transaction(engine: Engine) -> Iterator[Connection]:
 
 
 def told_of(error: BaseException) -> str:
-    """Return what an error says, safe to show: of a database error Postgres's own sentence.
+    """Return what an error says, safe to store and to show.
 
-    SQLAlchemy's text would hold the whole statement.
+    Of a database error that is Postgres's own sentence: SQLAlchemy's text would hold the whole
+    statement. Of an error that nobody here has worded, only where it was raised is told: its text
+    may hold any value.
     """
-    original = error.orig if isinstance(error, DBAPIError) else None
-    message = getattr(getattr(original, "diag", None), "message_primary", None)
-    return safe_text(message or original or error)
+    if isinstance(error, DBAPIError):
+        message = getattr(getattr(error.orig, "diag", None), "message_primary", None)
+        told = safe_text(message or error.orig or error)
+        # Of a value that it cannot read, Postgres says which: invalid input syntax for ...: "..."
+        return _QUOTED_VALUE.sub("", told) if (sqlstate(error) or "").startswith("22") else told
+    if isinstance(error, PramaanError | OSError):
+        return safe_text(error)
+    return f"an error without a text of ours, raised at {_raised_at(error)}"
+
+
+def _raised_at(error: BaseException) -> str:
+    where = traceback.extract_tb(error.__traceback__)
+    return f"{'/'.join(Path(where[-1].filename).parts[-3:])}:{where[-1].lineno}" if where else "?"
 
 
 def sqlstate(error: DBAPIError) -> str | None:
