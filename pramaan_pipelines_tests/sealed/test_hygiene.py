@@ -118,7 +118,7 @@ def nothing_is_found(day: Day) -> None:
 
 
 def is_refused(text: str) -> bool:
-    """Tell whether a gate refuses `text`; what a wrapper says beside its detail is not looked at."""
+    """Tell whether a gate refuses it; what a wrapper says beside its detail is not looked at."""
     try:
         return parse_matter_created(text).environment != ENVIRONMENT
     except EnvelopeRefusedError:
