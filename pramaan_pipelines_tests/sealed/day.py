@@ -45,6 +45,7 @@ COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
     "policies": ("code-location",),
     "doctor": ("--json",),
     "redrive": ("domain_event_relay",),
+    "replay": ("domain_event_relay", "--from", "2026-01-01"),
     "dead-letters": (),
     "prune": (),
     "rebuild": ("--firm", "{firm}", "--matter", "{matter}"),
