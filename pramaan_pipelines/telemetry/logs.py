@@ -43,6 +43,8 @@ def log_outcome(  # noqa: PLR0913 - they are the line's fields
         run_id: Dagster's, for whoever looks for the run.
         level: a person should look from WARNING on.
     """
+    if not LOGGER.isEnabledFor(level):
+        return
     given = {
         "event_id": None if event_id is None else str(event_id),
         "outcome": outcome,

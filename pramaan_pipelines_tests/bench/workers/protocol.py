@@ -4,6 +4,7 @@ The first line of its input is the order; then each line `go` is one drain until
 answered by one line. It measures itself: its start and its imports are no part of a drain.
 """
 
+import gc
 import json
 import resource
 import sys
@@ -21,7 +22,13 @@ def order() -> dict[str, Any]:
 
 
 def serve(drain: Callable[[], Seen]) -> None:
-    """Answer every `go` until the input ends."""
+    """Answer every `go` until the input ends.
+
+    What was imported is frozen first, as in a run worker of ours (`orchestration/warm/zygote.py`):
+    for every contender in Python alike, the collector passes it by.
+    """
+    gc.collect()
+    gc.freeze()
     _tell({"ready": True})
     for _ in sys.stdin:
         seconds, seen = drain()
