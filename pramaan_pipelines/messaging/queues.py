@@ -36,27 +36,27 @@ class WatchedQueue:
     Attributes:
         name: as the asset graph calls it.
         setting: the field of the settings that holds its URL.
-        dead_letters: its dead-letter queue.
+        dead_letters: its dead-letter queue, the same. Plain text: Dagster stores no enum of ours.
     """
 
     name: str
     setting: str
-    dead_letters: DeadLetterQueue
+    dead_letters: str
 
 
 INGESTION: Final = WatchedQueue(
-    "documents_ingestion_queue", "document_ingestion_queue_url", DeadLetterQueue.INGESTION
+    "documents_ingestion_queue", "document_ingestion_queue_url", DeadLetterQueue.INGESTION.value
 )
 REGISTRATION: Final = WatchedQueue(
     "documents_registration_queue",
     "document_registration_queue_url",
-    DeadLetterQueue.REGISTRATION,
+    DeadLetterQueue.REGISTRATION.value,
 )
 FRAMER_EVENTS: Final = WatchedQueue(
-    "framer_events_queue", "framer_events_queue_url", DeadLetterQueue.FRAMER_EVENTS
+    "framer_events_queue", "framer_events_queue_url", DeadLetterQueue.FRAMER_EVENTS.value
 )
 QUEUES: Final = (INGESTION, REGISTRATION, FRAMER_EVENTS)
-UNDELIVERABLE: Final = DeadLetterQueue.UNDELIVERABLE
+UNDELIVERABLE: Final = DeadLetterQueue.UNDELIVERABLE.value
 """Events that the bus's rule could not deliver to the framer queue."""
 DEAD_LETTERS: Final = (*(queue.dead_letters for queue in QUEUES), UNDELIVERABLE)
 
