@@ -1,6 +1,7 @@
 """Runs the bench and prints its table; the exit code is 0 also where something was missed."""
 
 import argparse
+import signal
 import sys
 import tempfile
 from collections.abc import Callable
@@ -47,6 +48,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="*", choices=TABLE, help="these lines")
     parser.add_argument("--folder", type=Path, default=REPOSITORY / ".bench", help="kept: peers")
     asked = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # its servers are to go with it
     found: list[Line] = []
     with (
         tempfile.TemporaryDirectory(prefix="pramaan-bench-") as state,
