@@ -197,11 +197,13 @@ def _status(_: argparse.Namespace) -> int:
 
     with _database() as database:
         watch = Watch(Settings.load(), database)
-        for line in told.database_lines(watch.database()):
-            _say(line)
-    for line in told.queue_lines(watch.queues()):
+        stored = list(told.database_lines(watch.database()))
+    queued = list(told.queue_lines(watch.queues()))
+    for line in (*stored, *queued):
         _say(line)
-    return 0
+    # Queues that were not provisioned yet are none that could not be read.
+    looked_at = (*stored, *queued) if os.environ.get("FRAMER_EVENTS_QUEUE_URL") else stored
+    return 1 if any(told.UNREADABLE in line for line in looked_at) else 0
 
 
 def _migrate(_: argparse.Namespace) -> int:

@@ -259,7 +259,8 @@ def known_secrets(environment: Mapping[str, str]) -> list[str]:
     for name in OTLP_SECRETS:
         pairs = environment.get(name, "").split(",")
         found |= {form for pair in pairs for form in _forms(pair.partition("=")[2].strip())}
-    return sorted((secret for secret in found if len(secret) >= _SHORTEST_SECRET), key=len)[::-1]
+    long_enough = (secret for secret in found if len(secret) >= _SHORTEST_SECRET)
+    return sorted(long_enough, key=lambda secret: (-len(secret), secret))
 
 
 def _passwords(url: str) -> Iterable[str]:

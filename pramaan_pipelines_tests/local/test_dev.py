@@ -58,5 +58,5 @@ def test_a_dot_env_that_disagrees_with_the_environment_wins_as_in_dagster_and_is
     assert main(["status"]) == 1
     told = capsys.readouterr()
     assert ".env overrides DATABASE_URL of the environment" in told.err
-    assert "127.0.0.1:2 gives no connection" in told.err
+    assert "127.0.0.1:2 gives no connection" in told.out
     assert "Sup3r" not in told.out + told.err
