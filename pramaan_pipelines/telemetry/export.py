@@ -39,6 +39,10 @@ def resource(environment: str) -> Resource:
     return Resource.create(ours).merge(OTELResourceDetector().detect())
 
 
+class _Silent(TracerProvider):
+    """A provider of ours that exports nothing, so that there is nothing to hand over."""
+
+
 def set_up_tracing(environment: str, limits: SpanLimits) -> None:
     """Give the process a tracer provider where it has none; it exports what the settings say.
 
@@ -46,10 +50,9 @@ def set_up_tracing(environment: str, limits: SpanLimits) -> None:
     """
     if not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
         return
-    provider = TracerProvider(
-        span_limits=limits, resource=resource(environment), shutdown_on_exit=False
-    )
     processor = _exporting("traces")
+    made = TracerProvider if isinstance(processor, SpanProcessor) else _Silent
+    provider = made(span_limits=limits, resource=resource(environment), shutdown_on_exit=False)
     if isinstance(processor, SpanProcessor):
         provider.add_span_processor(processor)
     trace.set_tracer_provider(provider)
@@ -90,11 +93,18 @@ def flush_metrics(provider: MeterProvider) -> bool:
 
 
 def _hand_over(*providers: tuple[Signal, object]) -> bool:
+    calls = [
+        (signal, force_flush)
+        for signal, provider in providers
+        if (force_flush := getattr(provider, "force_flush", None)) is not None
+        and not isinstance(provider, _Silent)
+    ]
+    if not calls:
+        return True
     settings, started = ExportSettings(), monotonic()
     threads = [
         (_timeout(settings, signal), Thread(target=_quietly, args=[force_flush], daemon=True))
-        for signal, provider in providers
-        if (force_flush := getattr(provider, "force_flush", None)) is not None
+        for signal, force_flush in calls
     ]
     for _, thread in threads:
         thread.start()
