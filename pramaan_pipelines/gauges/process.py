@@ -89,15 +89,18 @@ def serve(
     resource = export.resource(settings.pramaan_environment)
     provider = MeterProvider(readers, resource=resource, shutdown_on_exit=False)
     database = Database.connect(settings.database_url, pool_size=1)
-    for source in sources(settings, database, every_seconds):
+    looks = sources(settings, database, every_seconds)
+    for source in looks:
         source.register(provider.get_meter(export.SERVICE))
-        # A look that hangs must hold up neither the end nor the other look.
-        Thread(target=source.keep_looking, args=[stop], daemon=True).start()
-    if pushing is not None:
-        say("Pushing to the collector that OTEL_EXPORTER_OTLP_ENDPOINT names.")
     with ExitStack() as ending:
+        ending.callback(stop.set)
         if listen is not None and exposition is not None:
             say(f"Serving {ending.enter_context(serving(exposition, *listen))}")
+        if pushing is not None:
+            say("Pushing to the collector that OTEL_EXPORTER_OTLP_ENDPOINT names.")
+        for source in looks:
+            # A look that hangs must hold up neither the end nor the other look.
+            Thread(target=source.keep_looking, args=[stop], daemon=True).start()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
         stop.wait()
