@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help dev demo up down test test-all soak bench bench-quick check format lock clean instance wheel
+.PHONY: help dev demo up down test test-all soak bench bench-quick check format lock clean instance wheel validate images roll-out
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -61,6 +61,27 @@ wheel: $(STAMP) ## the wheel into dist/, with migrations and template inside
 	@rm -rf dist
 	@SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || echo 315532800)} \
 		$(BIN)/python -m hatchling build -t wheel
+
+validate: $(STAMP) ## load the definitions as Dagster will, without a network or a setting
+	@$(BIN)/dagster definitions validate -m pramaan_pipelines.definitions
+
+images: ## build and push both images (IMAGES=REGISTRY/NAME); prints CODE_IMAGE and WEB_IMAGE by digest
+	@for target in code web; do \
+		docker buildx build -q -f deploy/Dockerfile --target $$target --push \
+			--build-arg SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) \
+			-t "$(IMAGES)-$$target:$$(git rev-parse HEAD)" --metadata-file dist/$$target.json . >&2 || exit 1; \
+		digest=$$($(BIN)/python -c 'import json, sys; print(json.load(open(sys.argv[1]))["containerimage.digest"])' dist/$$target.json); \
+		echo "$$(echo $$target | tr a-z A-Z)_IMAGE=$(IMAGES)-$$target@$$digest"; \
+	done
+
+roll-out: ## create or update the stack of deploy/ecs; waits until the services are steady
+	@aws cloudformation deploy --no-fail-on-empty-changeset --capabilities CAPABILITY_IAM \
+		--template-file deploy/ecs/template.yaml --stack-name "pramaan-ecs-$(PRAMAAN_ENVIRONMENT)" \
+		--parameter-overrides Environment="$(PRAMAAN_ENVIRONMENT)" \
+			CodeImage="$(CODE_IMAGE)" WebImage="$(WEB_IMAGE)" EventBusName="$(EVENT_BUS_NAME)" \
+			DocumentIngestionQueueUrl="$(DOCUMENT_INGESTION_QUEUE_URL)" \
+			DocumentRegistrationQueueUrl="$(DOCUMENT_REGISTRATION_QUEUE_URL)" \
+			FramerEventsQueueUrl="$(FRAMER_EVENTS_QUEUE_URL)" $(STACK_PARAMETERS)
 
 instance: ## the hosted dagster.yaml for one target, in a folder (TARGET=ecs or host, OUT=FOLDER)
 	@mkdir -p "$(OUT)"

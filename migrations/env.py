@@ -54,7 +54,8 @@ def run() -> None:
                 # One migration at a time, whoever starts it. A lock that is not had soon is an
                 # error rather than a queue of the application's queries behind us.
                 connection.exec_driver_sql("SELECT pg_advisory_xact_lock(4101977)")
-                connection.exec_driver_sql("SET LOCAL lock_timeout = '10s'")
+                milliseconds = int(1000 * context.config.attributes.get("lock_seconds", 2.0))
+                connection.exec_driver_sql(f"SET LOCAL lock_timeout = {milliseconds}")
                 context.run_migrations()
                 if not context.get_context().get_current_heads():
                     # Taken down to nothing, the database keeps nothing of ours.

@@ -87,6 +87,9 @@ def _parser() -> argparse.ArgumentParser:
     provision.add_argument(
         "--visibility-timeout", type=within(60, 43_200), default=1320, metavar="SECONDS"
     )
+    provision.add_argument(
+        "--resolve", action="store_true", help="change nothing: name all that is there, or fail"
+    )
     policies = add("policies", _policies, "print the IAM policy of a process, ready to attach")
     policies.add_argument(
         "process", choices=["code-location", "operator", "metrics", "provisioner"]
@@ -218,11 +221,14 @@ def _migrate(_: argparse.Namespace) -> int:
 
 def _provision(options: argparse.Namespace) -> int:
     from pramaan_pipelines.local.envfile import write_env
-    from pramaan_pipelines.messaging.provision import provision
+    from pramaan_pipelines.messaging.provision import provision, resolve
 
     _load_env()
-    outputs = provision(Settings.load(), visibility_timeout_seconds=options.visibility_timeout)
-    write_env(ENV_FILE, outputs)
+    if options.resolve:
+        outputs = resolve(Settings.load())
+    else:
+        outputs = provision(Settings.load(), visibility_timeout_seconds=options.visibility_timeout)
+        write_env(ENV_FILE, outputs)
     for name, value in outputs.items():
         _say(f"{name}={value}")
     return 0

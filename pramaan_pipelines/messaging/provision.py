@@ -16,7 +16,7 @@ from pramaan_pipelines.contracts.text import safe_text
 from pramaan_pipelines.errors import DestinationError
 from pramaan_pipelines.messaging.clients import client
 from pramaan_pipelines.messaging.faults import CALL_ERRORS, describe, error_codes
-from pramaan_pipelines.messaging.verification import verify_provisioned
+from pramaan_pipelines.messaging.verification import stack_problems, verify_provisioned
 from pramaan_pipelines.settings import Settings
 
 if TYPE_CHECKING:
@@ -98,6 +98,34 @@ def provision(
     return outputs
 
 
+def resolve(settings: Settings) -> dict[str, str]:
+    """Return what the environment's stack made, without changing anything.
+
+    Returns:
+        The value of each setting in `OUTPUTS`.
+
+    Raises:
+        DestinationError: there is no such stack, or something of it is missing.
+    """
+    stack = _Stack(client("cloudformation", settings), stack_name(settings.pramaan_environment))
+    try:
+        outputs = stack.outputs() if stack.exists() else None
+    except CALL_ERRORS as error:
+        raise DestinationError(
+            f"Stack {stack.name}: {describe(error)}. Check the region, the endpoint and the "
+            "credentials in the environment."
+        ) from error
+    if outputs is None:
+        raise DestinationError(f"There is no stack {stack.name}: `pramaan provision` makes it.")
+    problems = stack_problems(settings, outputs)
+    if problems:
+        raise DestinationError(
+            f"Stack {stack.name} is there, but not all of it: {'; '.join(problems)}. Provision it "
+            "again; what was deleted by hand comes back only when the stack is deleted first."
+        )
+    return outputs
+
+
 class _Stack:
     """One stack, and what others may be doing to it meanwhile."""
 
@@ -121,6 +149,10 @@ class _Stack:
                 self._require_good()
             return started
         raise AssertionError("unreachable: _polls ends by raising")
+
+    def exists(self) -> bool:
+        """Tell whether there is a stack of this name."""
+        return self._describe() is not None
 
     def outputs(self) -> dict[str, str]:
         """Return the stack's outputs under the names of the settings."""

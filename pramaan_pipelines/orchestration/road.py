@@ -107,20 +107,28 @@ def _outboxes() -> list[AssetSpec]:
     ]
 
 
+def _told(lanes: list[Lane]) -> str:
+    return ", ".join(f"`{lane.name}_job` sends `{lane.event_type}`" for lane in lanes)
+
+
 def _destinations() -> list[AssetSpec]:
+    # Several lanes may end on one bus.
+    senders: dict[AssetKey, list[Lane]] = {}
+    for lane in LANES:
+        senders.setdefault(destination_key(lane), []).append(lane)
     return [
         AssetSpec(
-            destination_key(lane),
-            deps=[outbox_key(lane)],
+            key,
+            deps=list(dict.fromkeys(outbox_key(lane) for lane in lanes)),
             group_name=MESSAGING,
-            kinds={"aws", "eventbridge"} if lane is DOMAIN_EVENT else _QUEUE,
+            kinds={"aws", "eventbridge"} if DOMAIN_EVENT in lanes else _QUEUE,
             description=(
-                f"Where `{lane.name}_job` sends `{lane.event_type}`. Each materialization is one "
-                "relay run that sent something, with its numbers; if they stop while rows are "
-                f"pending, look at the last runs of `{lane.name}_job`: a red one names what is out."
+                f"Where {_told(lanes)}. Each materialization is one relay run that sent something, "
+                "with its numbers; if they stop while rows are pending, look at the last runs of "
+                "that job: a red one names what is out."
             ),
         )
-        for lane in LANES
+        for key, lanes in senders.items()
     ] + [
         AssetSpec(
             FRAMER_QUEUE,

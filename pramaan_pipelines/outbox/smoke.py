@@ -13,6 +13,7 @@ from typing import Final
 from uuid import UUID, uuid4
 
 from sqlalchemy import Connection, text
+from sqlalchemy.exc import IntegrityError
 
 from pramaan_pipelines.contracts.canary import CANARY_FIRM_ID, CANARY_SUBJECT_ID
 from pramaan_pipelines.contracts.envelopes import MatterCreated, MatterSubject
@@ -27,6 +28,11 @@ from pramaan_pipelines.store.database import FIRM_ADMIN, Database, enter_firm, e
 from pramaan_pipelines.telemetry.provider import Telemetry
 
 SMOKE_SECONDS: Final = 20.0
+
+WANTS_ROWS: Final = (
+    f"The application's outbox wants its firm and document to exist: insert a firm and a document "
+    f"with the id {CANARY_FIRM_ID} once, without consent, and leave them there"
+)
 
 # Reads {table}_event_id_key.
 ROW_OF_EVENT: Final = "SELECT id FROM {table} WHERE event_id = :event_id"
@@ -99,6 +105,8 @@ def _smoke(settings: Settings, database: Database, telemetry: Telemetry, lane: L
             )
     except PramaanError as error:
         return Smoke(lane.name, passed=False, told=str(error))
+    except IntegrityError as error:
+        return Smoke(lane.name, passed=False, told=f"{told_of(error)}. {WANTS_ROWS}")
     except Exception as error:  # noqa: BLE001 - a lane that breaks is a red lane, not the end
         return Smoke(lane.name, passed=False, told=f"{type(error).__name__}: {told_of(error)}")
     return _told(lane, publisher.destination, run)

@@ -4,6 +4,8 @@ Promises: one head; the version is kept in a table of our own beside the applica
 Never: runs as the service role; migrations belong to the owner.
 """
 
+import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -12,22 +14,59 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 from pydantic import SecretStr
 from sqlalchemy import Connection, text
+from sqlalchemy.exc import OperationalError
 
 import pramaan_pipelines
-from pramaan_pipelines.store.database import make_engine, transaction
+from pramaan_pipelines.errors import SchemaError
+from pramaan_pipelines.store.database import make_engine, sqlstate, transaction
 from pramaan_pipelines.store.ledger import VERSION_TABLE
 
+LOCK_NOT_AVAILABLE: Final = "55P03"
 _PACKAGE: Final = Path(pramaan_pipelines.__file__).parent
 
 
-def upgrade(url: SecretStr, revision: str = "head") -> None:
-    """Migrate the database at `url` (as its owner) up to `revision`.
+@dataclass(frozen=True)
+class Patience:
+    """How long a migration may stand in others' way, and how often it comes back.
+
+    While it waits for a lock, whoever comes after it for that table waits behind it: so it waits
+    for little, gives everything back, and comes again.
+
+    Attributes:
+        lock_seconds: for one lock.
+        tries: of the whole migration, which is one transaction.
+        pause_seconds: before the second try; twice as long before each next.
+    """
+
+    lock_seconds: float = 2.0
+    tries: int = 6
+    pause_seconds: float = 1.0
+
+
+def upgrade(url: SecretStr, revision: str = "head", patience: Patience = Patience()) -> None:
+    """Migrate the database at `url` (as its owner) up to `revision`, or change nothing.
 
     Raises:
         DatabaseUnavailableError: no connection is to be had.
+        SchemaError: a lock was not to be had.
     """
     current(url)
-    command.upgrade(_config(url), revision)
+    for turn in range(patience.tries):
+        try:
+            command.upgrade(_config(url, patience.lock_seconds), revision)
+        except OperationalError as error:
+            if sqlstate(error) != LOCK_NOT_AVAILABLE:
+                raise
+        else:
+            return
+        if turn + 1 < patience.tries:
+            time.sleep(patience.pause_seconds * 2**turn)
+    raise SchemaError(
+        f"Nothing was migrated: in {patience.tries} tries another session held a lock that the "
+        f"migration needs for longer than {patience.lock_seconds:g} s each time. Find it in "
+        "pg_stat_activity (a long transaction, or another migration), let it end, and migrate "
+        "again."
+    )
 
 
 def downgrade(url: SecretStr, revision: str = "base") -> None:
@@ -69,7 +108,7 @@ def revision_of(connection: Connection) -> str | None:
     return None if found is None else str(found)
 
 
-def _config(url: SecretStr) -> Config:
+def _config(url: SecretStr, lock_seconds: float = Patience.lock_seconds) -> Config:
     # A wheel carries the migrations inside the package, a checkout beside it.
     inside = _PACKAGE / "migrations"
     config = Config()
@@ -77,4 +116,5 @@ def _config(url: SecretStr) -> Config:
         "script_location", str(inside if inside.exists() else _PACKAGE.parent / "migrations")
     )
     config.attributes["url"] = url
+    config.attributes["lock_seconds"] = lock_seconds
     return config

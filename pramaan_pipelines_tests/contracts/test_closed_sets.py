@@ -21,7 +21,7 @@ def test_every_event_type_has_exactly_one_lane() -> None:
 
 
 def test_no_two_lanes_share_what_tells_them_apart() -> None:
-    for what in ("name", "event_type", "span", "metric", "publisher"):
+    for what in ("name", "event_type", "span", "metric"):
         values = [getattr(lane, what) for lane in LANES]
         assert len(set(values)) == len(values), what
     assert {lane.outbox for lane in LANES} == set(OUTBOXES)

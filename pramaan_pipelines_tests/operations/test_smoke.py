@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pramaan_pipelines.cli import main
-from pramaan_pipelines.contracts.canary import CANARY_FIRM_ID
+from pramaan_pipelines.contracts.canary import CANARY_FIRM_ID, CANARY_SUBJECT_ID
 from pramaan_pipelines.contracts.envelopes import DocumentEnvelope, parse_matter_created
 from pramaan_pipelines.contracts.event_types import EventType
 from pramaan_pipelines.messaging.clients import client
@@ -89,6 +89,21 @@ def test_a_destination_that_refuses_the_canary_is_red_by_its_own_words(
     found = {each.lane: each for each in smoke(configured, world.database, record.telemetry)}
     assert "did not take the canary: a reason" in found["document_ingest_relay"].told
     assert everything(world) == before  # not even parked
+
+
+def test_an_outbox_with_foreign_keys_says_which_rows_a_canary_wants_once(
+    configured: Settings, world: World, record: TelemetryRecord
+) -> None:
+    world.god.execute(
+        "ALTER TABLE ops.document_ingest_outbox ADD FOREIGN KEY (document_id) REFERENCES documents"
+    )
+    found = {each.lane: each for each in smoke(configured, world.database, record.telemetry)}
+    assert f"with the id {CANARY_FIRM_ID} once" in found["document_ingest_relay"].told
+    world.god.execute("INSERT INTO firms (id, name) VALUES (%s, 'canary')", [CANARY_FIRM_ID])
+    world.god.execute(
+        "INSERT INTO documents (id, firm_id) VALUES (%s, %s)", [CANARY_SUBJECT_ID, CANARY_FIRM_ID]
+    )
+    assert all(each.passed for each in smoke(configured, world.database, record.telemetry))
 
 
 def test_smoke_waits_for_a_green_examination(
