@@ -83,13 +83,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("status", _status, "say what runs where, and what waits in each lane")
     add("migrate", _migrate, "migrate MIGRATION_DATABASE_URL to head, as the owner")
-    provision = add("provision", _provision, "create or update the CloudFormation stack")
-    provision.add_argument(
-        "--visibility-timeout", type=within(60, 43_200), default=1320, metavar="SECONDS"
-    )
-    provision.add_argument(
-        "--resolve", action="store_true", help="change nothing: name all that is there, or fail"
-    )
+    place = add("provision", _provision, "create or update the CloudFormation stack")
+    place.add_argument("--visibility-timeout", type=within(60, 43_200), default=1320, metavar="S")
+    place.add_argument("--resolve", action="store_true", help="only name what is there, or fail")
     policies = add("policies", _policies, "print the IAM policy of a process, ready to attach")
     policies.add_argument(
         "process", choices=["code-location", "operator", "metrics", "provisioner"]
@@ -98,9 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     add("seed", _seed, "write the sample data where it is absent")
     doctor = add("doctor", _doctor, "check everything that the code location needs")
     doctor.add_argument("--json", action="store_true", help="for machines")
-    doctor.add_argument(
-        "--smoke", action="store_true", help="if all is green, send a canary through each lane"
-    )
+    doctor.add_argument("--smoke", action="store_true", help="then send a canary through each lane")
     _add_sending(add)
     rebuild = add("rebuild", _rebuild, "build one matter's frame anew")
     rebuild.add_argument("--firm", type=UUID, required=True)

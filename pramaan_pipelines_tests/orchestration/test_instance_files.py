@@ -9,8 +9,9 @@ from dagster import DagsterInstance
 
 from pramaan_pipelines.orchestration import names
 from pramaan_pipelines.orchestration.framer import MAX_FRAMER_RUNS
-from pramaan_pipelines.settings import Settings
+from pramaan_pipelines.settings import Settings, ViewSettings
 
+KINDS = (Settings, ViewSettings)
 OF_THE_LIBRARIES = {
     "OTEL_PROPAGATORS",
     "OTEL_EXPORTER_OTLP_ENDPOINT",
@@ -58,7 +59,8 @@ def test_the_instance_watches_its_runs_and_tells_nobody(root: DagsterInstance) -
 
 
 def test_the_example_names_exactly_the_variables_that_are_read(example: dict[str, str]) -> None:
-    known = {name.upper() for name in Settings.model_fields} | OF_THE_LIBRARIES | OF_THE_LOADING
+    ours = {name.upper() for kind in KINDS for name in kind.model_fields}
+    known = ours | OF_THE_LIBRARIES | OF_THE_LOADING
     # What the hosted instance file reads (DAGSTER_...) is held to it in hosted/.
     assert {name for name in example if not name.startswith("DAGSTER_")} == known
 
