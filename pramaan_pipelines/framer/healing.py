@@ -6,7 +6,7 @@ Never: claims. A healing run passes the same gates as a message, from coherence 
 """
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
 
@@ -28,7 +28,7 @@ FIRMS_OWED: Final = text("""
 
 # A matter that is gone is owed nothing: its run would be refused at every look.
 JOBS_OWED: Final = text("""
-    SELECT job.firm_id, job.matter_id FROM ops.matter_frame_jobs AS job
+    SELECT job.firm_id, job.matter_id, job.pending_event_id FROM ops.matter_frame_jobs AS job
     WHERE job.firm_id = :firm_id AND job.run_status <> 'running'
       AND (job.rebuild_needed OR job.run_status = 'failed')
       AND (job.rebuild_needed OR job.failed_tries <= :max_tries)
@@ -57,10 +57,17 @@ PRESENT: Final = text("""
 
 @dataclass(frozen=True)
 class OwedFrame:
-    """A matter whose frame is owed."""
+    """A matter whose frame is owed.
+
+    Attributes:
+        firm_id: the matter's firm.
+        matter_id: the matter.
+        event_id: of the event that the job remembers as pending; None where a worker died.
+    """
 
     firm_id: UUID
     matter_id: UUID
+    event_id: UUID | None = field(default=None, compare=False)
 
 
 class FrameHealing:

@@ -53,8 +53,13 @@ def _fail(
     context: OpExecutionContext, gate: str, consumption: Consumption, error: Exception
 ) -> NoReturn:
     kind, policy = type(error).__name__, context.op_def.retry_policy
-    again = policy is not None and not isinstance(error, AgentRefusedError)
-    if again and policy is not None and context.retry_number < policy.max_retries:
+    # The last try asks for none: Dagster's "Exceeded max_retries" would be the run's first line.
+    again = (
+        policy is not None
+        and not isinstance(error, AgentRefusedError)
+        and context.retry_number < policy.max_retries
+    )
+    if again:
         # A later try may end well; then nothing of this one may stand on the run or its span.
         then = "It is tried again with the same claim"
     else:
@@ -73,6 +78,13 @@ def _fail(
         metadata={"reason": kind},
         allow_retries=again,
     ) from None
+
+
+def tag_trace(context: OpExecutionContext, consumption: Consumption) -> None:
+    """Let the run be found by its trace, where no envelope named one."""
+    trace_id = consumption.trace_id
+    if trace_id is not None and names.TAG_TRACE not in context.run.tags:
+        context.instance.add_run_tags(context.run_id, {names.TAG_TRACE: trace_id})
 
 
 def log_end(

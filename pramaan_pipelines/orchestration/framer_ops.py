@@ -32,10 +32,10 @@ from pramaan_pipelines.framer.agent import AgentInvoker
 from pramaan_pipelines.framer.claims import Fence, FrameJobClaims
 from pramaan_pipelines.messaging.consumer import QueueConsumer
 from pramaan_pipelines.orchestration import names
-from pramaan_pipelines.orchestration.at_gate import at_gate, log_end
+from pramaan_pipelines.orchestration.at_gate import at_gate, log_end, tag_trace
 from pramaan_pipelines.orchestration.consume_span import Consumption
 from pramaan_pipelines.orchestration.pointers import Claimed, Ended, Parsed, Visit
-from pramaan_pipelines.orchestration.road import AGENT_RUNS, FRAME_JOBS
+from pramaan_pipelines.orchestration.road import AGENT, AGENT_RUNS, FRAME_JOBS
 from pramaan_pipelines.settings import Settings
 from pramaan_pipelines.store.database import Database
 from pramaan_pipelines.telemetry.propagation import stamp_current_trace
@@ -78,6 +78,7 @@ def parse_gate(
     consume_span: ResourceParam[Consumption],
 ) -> Parsed:
     """Validate what the sensor passed on, with the same function."""
+    tag_trace(context, consume_span)
     with at_gate(context, "parse", consume_span):
         # However long the run stood in Dagster's queue, from here on the message is its own for a
         # whole visibility timeout, which is longer than the job may run.
@@ -129,6 +130,7 @@ def owed_frame(
     context: OpExecutionContext, config: OwedConfig, consume_span: ResourceParam[Consumption]
 ) -> Visit:
     """Name the frame; the claim looks again whether it is still owed (H3)."""
+    tag_trace(context, consume_span)
     with at_gate(context, "owed", consume_span):
         return Visit(firm_id=UUID(config.firm_id), matter_id=UUID(config.matter_id))
 
@@ -265,6 +267,9 @@ def invoke_gate(
                     **stamp_current_trace()._asdict(),
                 )
             )
+    if answer is not None:
+        told = {"agent_run_id": str(claim.agent_run_id), "answer": str(answer)}
+        context.log_event(AssetMaterialization(AGENT, metadata=told))
     match answer, fence:
         case InvokeAnswer.DONE, _:
             yield Output(claimed, "done")

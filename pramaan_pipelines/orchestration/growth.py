@@ -24,6 +24,7 @@ from dagster import (
 from pydantic import Field
 
 from pramaan_pipelines.orchestration import names
+from pramaan_pipelines.orchestration.failing import first_line_says
 from pramaan_pipelines.orchestration.keep import DEFAULT_BUDGET_SECONDS, Keep
 from pramaan_pipelines.settings import ViewSettings
 
@@ -76,9 +77,10 @@ def purge_dagster_storage(
     from pramaan_pipelines.orchestration.purge import purge  # noqa: PLC0415 - brings Alembic along
 
     keep = keep_of(view_settings, config)
-    purged = purge(
-        context.instance, keep, dry_run=config.dry_run, budget_seconds=config.budget_seconds
-    )
+    with first_line_says(context, "What was deleted is gone; the next hour's run goes on."):
+        purged = purge(
+            context.instance, keep, dry_run=config.dry_run, budget_seconds=config.budget_seconds
+        )
     context.add_output_metadata(asdict(purged))
     context.log.info(
         "%s: %d runs that succeeded, %d that failed, %d observations, %d evaluations%s",

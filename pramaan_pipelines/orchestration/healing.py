@@ -87,7 +87,7 @@ def frame_healing_sensor(
 def run_request(frame: OwedFrame) -> RunRequest:
     """Return the run of one owed frame; it has no run_key, on purpose."""
     owed = {"firm_id": str(frame.firm_id), "matter_id": str(frame.matter_id)}
-    return RunRequest(
-        run_config={"ops": {"owed": {"config": owed}}},
-        tags={names.TAG_FIRM: owed["firm_id"], names.TAG_MATTER: owed["matter_id"]},
-    )
+    tags = {names.TAG_FIRM: owed["firm_id"], names.TAG_MATTER: owed["matter_id"]}
+    if frame.event_id is not None:
+        tags[names.TAG_EVENT] = str(frame.event_id)
+    return RunRequest(run_config={"ops": {"owed": {"config": owed}}}, tags=tags)

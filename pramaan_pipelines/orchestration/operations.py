@@ -31,6 +31,7 @@ from pramaan_pipelines.letter_boxes import open_letter_box
 from pramaan_pipelines.messaging.letters import Which
 from pramaan_pipelines.messaging.queues import DeadLetterQueue
 from pramaan_pipelines.orchestration import names
+from pramaan_pipelines.orchestration.failing import first_line_says
 from pramaan_pipelines.orchestration.tables import markdown_table
 from pramaan_pipelines.outbox.lanes import LANES
 from pramaan_pipelines.outbox.redrive import ParkedSelection, redrive_parked
@@ -39,6 +40,7 @@ from pramaan_pipelines.settings import Settings
 from pramaan_pipelines.store.database import Database
 
 TAGS = {names.TAG_RAIL: names.RAIL_OPERATIONS, **names.NO_RUN_RETRIES, **names.max_runtime(900)}
+AGAIN = "What was done is done and nothing was lost: start the job again, it goes on from there."
 LANE_NAMES = ", ".join(lane.name for lane in LANES)
 
 
@@ -65,7 +67,8 @@ def redrive_parked_rows(
     except ValueError as error:
         raise Failure(f"{error}: give times as 2026-01-31T00:00:00+00:00") from None
     selection = ParkedSelection(since, until, config.reason)
-    result = redrive_parked(database, lane, selection, dry_run=config.dry_run)
+    with first_line_says(context, AGAIN):
+        result = redrive_parked(database, lane, selection, dry_run=config.dry_run)
     context.add_output_metadata(
         {
             "selected": result.selected,
@@ -115,8 +118,9 @@ def redrive_dead_letters(
     database: ResourceParam[Database],
 ) -> None:
     """Tell those that would pass now from those refused (H13)."""
-    box = open_letter_box(config.queue, settings, database)
-    letters = box.redrive(config.which, dry_run=config.dry_run, limit=config.limit)
+    with first_line_says(context, AGAIN):
+        box = open_letter_box(config.queue, settings, database)
+        letters = box.redrive(config.which, dry_run=config.dry_run, limit=config.limit)
     passing = sum(letter.reason is None for letter in letters)
     redriven = sum(letter.redriven for letter in letters)
     rows = [
@@ -184,8 +188,15 @@ def request_rebuild(
     try:
         firm_id, matter_id = UUID(config.firm_id), UUID(config.matter_id)
     except ValueError:
-        raise Failure("firm_id and matter_id are UUIDs") from None
-    if not healing.request_rebuild(firm_id, matter_id, dry_run=config.dry_run):
+        raise Failure(
+            "failed at request_rebuild: firm_id and matter_id are not both UUIDs: copy them from a "
+            "run's tags, or from the check given_up of framer/matter_frame_jobs"
+        ) from None
+    tags = {names.TAG_FIRM: str(firm_id), names.TAG_MATTER: str(matter_id)}
+    context.instance.add_run_tags(context.run_id, tags)
+    with first_line_says(context, AGAIN):
+        found = healing.request_rebuild(firm_id, matter_id, dry_run=config.dry_run)
+    if not found:
         raise Failure(
             "this firm has no frame job for this matter, or the matter is gone; a frame begins "
             "with its matter.created"
@@ -223,8 +234,11 @@ def prune_outboxes(
     context: OpExecutionContext, config: PruneConfig, settings: ResourceParam[Settings]
 ) -> None:
     """Prune under the maintenance role."""
-    url = SecretStr(settings.require("maintenance_database_url"))
-    result = prune_dispatched(url, older_than_days=config.older_than_days, dry_run=config.dry_run)
+    with first_line_says(context, AGAIN):
+        url = SecretStr(settings.require("maintenance_database_url"))
+        result = prune_dispatched(
+            url, older_than_days=config.older_than_days, dry_run=config.dry_run
+        )
     context.add_output_metadata({**result.rows, "finished": result.finished})
     verb = "would be pruned" if config.dry_run else "pruned"
     context.log.info("%s: %s", verb, result.rows)

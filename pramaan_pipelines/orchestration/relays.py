@@ -31,7 +31,13 @@ from dagster import (
 from pydantic import Field
 
 from pramaan_pipelines.errors import DestinationError
-from pramaan_pipelines.orchestration.names import NO_RUN_RETRIES, TAG_LANE, max_runtime
+from pramaan_pipelines.orchestration.names import (
+    NO_RUN_RETRIES,
+    TAG_LANE,
+    TAG_OUTCOME,
+    TAG_REASON,
+    max_runtime,
+)
 from pramaan_pipelines.orchestration.road import destination_key
 from pramaan_pipelines.orchestration.tables import markdown_table
 from pramaan_pipelines.outbox.backlog import any_due, backlog, told_of_kinds, unclaimed_events
@@ -86,6 +92,7 @@ def relay_job(lane: Lane) -> JobDefinition:
             # A bus that is not there answers success: without this look, rows would be lost.
             publisher.verify()
         except DestinationError as error:
+            _tag(context, StoppedReason.OUTAGE, DestinationError.__name__)
             raise Failure(f"{lane.name}: nothing was sent. {error}") from None
         try:
             run = run_relay(
@@ -97,6 +104,7 @@ def relay_job(lane: Lane) -> JobDefinition:
                 budget_seconds=config.budget_seconds,
             )
         except Exception as error:  # noqa: BLE001 - whatever it was, the run must say what it means
+            _tag(context, "failed", type(error).__name__)
             raise Failure(
                 f"{lane.name}: {type(error).__name__}: {told_of(error)}. The batch under way was "
                 "rolled back and its rows are pending; the next run sends them, some perhaps for "
@@ -156,6 +164,7 @@ def _tell(
             "pending rows that no lane drains: %s; add a lane for them", told_of_kinds(unclaimed)
         )
     context.add_output_metadata(metadata)
+    _tag(context, run.stopped_reason, run.outage and DestinationError.__name__)
     if run.sent:
         # Yielded, not logged by the context: Dagster drops what is logged by an op that fails.
         yield AssetMaterialization(destination_key(lane), metadata=metadata)
@@ -176,6 +185,12 @@ def _tell(
             "this service's credentials.",
             metadata=metadata,
         )
+
+
+def _tag(context: OpExecutionContext, outcome: str, reason: str | None) -> None:
+    """Let the run be found by how it ended, as a framer run is."""
+    tags = {TAG_OUTCOME: str(outcome)} | ({} if reason is None else {TAG_REASON: reason})
+    context.instance.add_run_tags(context.run_id, tags)
 
 
 def relay_schedule(lane: Lane, target: JobDefinition) -> ScheduleDefinition:

@@ -24,6 +24,7 @@ from pydantic import Field
 
 from pramaan_pipelines.contracts.text import counted
 from pramaan_pipelines.framer.sweep import StaleFrameJobSweep
+from pramaan_pipelines.orchestration.failing import first_line_says
 from pramaan_pipelines.orchestration.names import (
     NO_RUN_RETRIES,
     RAIL_SWEEP,
@@ -59,10 +60,11 @@ def sweep_stale_frame_jobs(
     telemetry: ResourceParam[Telemetry],
 ) -> None:
     """Run one sweep."""
-    if config.dry_run:
-        _show(context, sweep)
-        return
-    result = sweep.sweep()
+    with first_line_says(context, "What was swept stays so; the next minute sweeps the rest."):
+        if config.dry_run:
+            _show(context, sweep)
+            return
+        result = sweep.sweep()
     if not result.table_present:
         context.log.warning(ABSENT)
         return

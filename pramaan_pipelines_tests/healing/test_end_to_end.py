@@ -12,7 +12,7 @@ from pramaan_pipelines.orchestration import names
 from pramaan_pipelines.orchestration.consume_span import delivery_of
 from pramaan_pipelines.orchestration.framer import MAX_FRAMER_RUNS
 from pramaan_pipelines_tests.framer.bench import remove_matter
-from pramaan_pipelines_tests.healing.bench import BOUND, GATES, Healing
+from pramaan_pipelines_tests.healing.bench import BOUND, GATES, Healing, owed_after_a_lost_claim
 from pramaan_pipelines_tests.orchestration.bench import before
 from pramaan_pipelines_tests.support.waiting import until
 from pramaan_pipelines_tests.support.world import body
@@ -263,6 +263,15 @@ def test_a_healing_run_tells_whose_frame_it_is_and_holds_no_message(healing: Hea
     assert run.tags[names.TAG_RAIL] == names.RAIL_FRAMER
     assert names.TAG_MESSAGE not in run.tags
     assert delivery_of(run.record.run_config) is None
+    trace_of_its_run_row = healing.world.runs(matter)[-1]["traceparent"].split("-")[1]
+    assert run.tags[names.TAG_TRACE] == trace_of_its_run_row
+
+
+def test_a_healing_run_is_found_by_the_event_that_lost_its_claim(healing: Healing) -> None:
+    claims = FrameJobClaims(healing.world.database, lease_seconds=900)
+    request = owed_after_a_lost_claim(healing.world, claims)
+    (asked,) = healing.tick().run_requests or []
+    assert asked.tags[names.TAG_EVENT] == str(request.event_id)
 
 
 def test_a_healing_run_by_hand_for_what_is_not_owed_changes_nothing(healing: Healing) -> None:

@@ -70,7 +70,11 @@ def test_started_passes_every_gate_and_is_acknowledged_last(rail: Rail) -> None:
     assert run.outputs("claim") == {
         "claimed": {"agent_run_id": row["id"], "generation": job["claimed_generation"]}
     }
-    assert run.materialized() == ["framer/matter_frame_jobs", "framer/agent_run"]
+    assert run.materialized() == [
+        "framer/matter_frame_jobs",
+        "framer/agent_run",
+        "framer/vega_matter_frame",
+    ]
     assert len(rail.agent.payloads) == 1
 
 

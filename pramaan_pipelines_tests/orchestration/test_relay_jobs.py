@@ -14,6 +14,7 @@ from dagster._core.definitions.schedule_definition import ScheduleExecutionData
 
 from pramaan_pipelines.definitions import defs
 from pramaan_pipelines.messaging.publisher import SendResult, SendStatus
+from pramaan_pipelines.orchestration import names
 from pramaan_pipelines.orchestration.resources import make_resources
 from pramaan_pipelines.outbox.lanes import (
     DOCUMENT_INGEST,
@@ -308,3 +309,23 @@ def test_a_run_that_lacks_its_setting_names_the_variable(
     told = "\n".join(str(log.dagster_event) for log in instance.all_logs(result.run_id))
     assert "EVENT_BUS_NAME is not set. Run `pramaan up`" in told
     assert world.pending("matter.created") == 1
+
+
+def test_a_relay_run_is_found_by_its_lane_and_by_how_it_ended(
+    world: World, instance: DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def tags(result: ExecuteInProcessResult) -> tuple[str | None, ...]:
+        run = instance.get_run_by_id(result.run_id)
+        assert run is not None
+        return tuple(
+            run.tags.get(name) for name in (names.TAG_LANE, names.TAG_OUTCOME, names.TAG_REASON)
+        )
+
+    put(world, DOCUMENT_INGEST, 2)
+    assert tags(relay(DOCUMENT_INGEST, instance)) == (DOCUMENT_INGEST.name, "empty", None)
+    put(world, DOCUMENT_INGEST, 2)
+    cut = relay(DOCUMENT_INGEST, instance, batch_rows=1, budget_seconds=0.0001)
+    assert tags(cut)[1:] == ("budget", None)
+    monkeypatch.setenv("DOCUMENT_INGESTION_QUEUE_URL", "http://127.0.0.1/000000000000/absent-queue")
+    out = relay(DOCUMENT_INGEST, instance)
+    assert tags(out)[1:] == ("outage", "DestinationError")
