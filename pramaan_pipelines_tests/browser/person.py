@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, Page, sync_playwright
 from playwright.sync_api import TimeoutError as NotSeen
 
 BROWSER = Path("/usr/bin/chromium")
-PATIENCE_SECONDS = 150.0
+PATIENCE_SECONDS = 240.0
 """A minute's schedule, a minute's look at the road, and a slow machine."""
 SIZE = 1280, 800
 
