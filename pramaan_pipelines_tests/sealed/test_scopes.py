@@ -64,5 +64,5 @@ def test_a_gate_asked_about_another_firm_than_its_transaction_s_is_an_error(
         "none": transaction(world.database._engine),
     }[scope]
     refused = (ScopeError, ProgrammingError)
-    with pytest.raises(refused, match="another firm|no firm is set"), opened as connection:
+    with pytest.raises(refused, match=r"another firm|no firm is set"), opened as connection:
         ask(connection)
