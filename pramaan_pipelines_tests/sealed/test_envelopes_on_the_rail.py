@@ -6,6 +6,7 @@ from uuid import uuid4
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
+from pramaan_pipelines.messaging.consumer import QueueConsumer
 from pramaan_pipelines.orchestration import names
 from pramaan_pipelines.orchestration.framer import MAX_FRAMER_RUNS
 from pramaan_pipelines_tests.orchestration.bench import FramerRun, Rail
@@ -50,14 +51,14 @@ def ids(rail: Rail) -> Ids:
     return Ids(world.firm_a, world.matter(world.firm_a), world.firm_b, world.matter(world.firm_b))
 
 
-def near_the_end(rail: Rail, count: int) -> None:
+def near_the_end(queue: QueueConsumer, count: int) -> None:
     """Receive everything twice and hand it back: what comes next is the last delivery."""
     for _ in range(2):
         held: list[str] = []
         while len(held) < count:
-            held += [message.receipt_handle for message in rail.queue.receive(10, 0)]
+            held += [message.receipt_handle for message in queue.receive(10, 0)]
         for receipt in held:
-            rail.queue.hand_back(receipt, 0)
+            queue.hand_back(receipt, 0)
 
 
 def work_off(rail: Rail) -> dict[str, FramerRun]:
@@ -82,7 +83,7 @@ def test_one_of_each_kind_ends_refused_on_the_dead_letter_queue_and_the_sensor_g
         one_of(kind.make(ids)): title for title, kind in KINDS.items() if title not in UNSENDABLE
     }
     rail.send(*texts)
-    near_the_end(rail, len(texts))
+    near_the_end(rail.queue, len(texts))
     rail.send(last := json.dumps(good(ids)))
 
     runs = work_off(rail)

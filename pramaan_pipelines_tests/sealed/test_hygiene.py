@@ -137,7 +137,7 @@ def test_nothing_planted_is_found_on_a_day_with_hostile_messages_and_a_loud_agen
             create_matter(connection, firm_id=firm, title=title, environment=ENVIRONMENT)
         hostile = list(hostile_bodies(body(firm, rail.world.matter(firm)), plant))
         rail.send(*hostile)
-        near_the_end(rail, len(hostile))
+        near_the_end(rail.queue, len(hostile))
         send_with_attributes(day, body(firm, rail.world.matter(firm)))
         day.everything()
         day.work_off()
