@@ -169,7 +169,8 @@ def test_what_a_command_says_has_no_secret_of_the_environment_in_it(
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
 
     def breaks(*_: object) -> object:
-        raise KeyError(f"p@ss/w0rd and p%40ss%2Fw0rd and {SECRET}")
+        # A text of ours is shown; what it was given is not ours.
+        raise SettingsError(f"p@ss/w0rd and p%40ss%2Fw0rd and {SECRET}")
 
     monkeypatch.setattr(Settings, "load", breaks)
     for arguments in (["redrive", "document_ingest_relay"], ["--debug", "prune"]):
