@@ -1,5 +1,6 @@
 """The look: what it finds, what it says where it cannot look, and that it costs little."""
 
+from unittest.mock import Mock
 from uuid import uuid4
 
 import pytest
@@ -196,10 +197,16 @@ def test_one_reading_that_fails_hides_no_other_and_says_why(
     assert "NOT READ: " in "\n".join(told.database_lines(view))
 
 
-def test_a_database_that_is_gone_is_asked_once_and_each_reading_says_so() -> None:
+def test_a_database_that_is_gone_is_asked_once_and_each_reading_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A host that is silent costs ten seconds an asking."""
     gone = Database.connect("postgresql://nobody:hunter2@127.0.0.1:1/none")
+    asked = Mock(side_effect=gone.staff)
+    monkeypatch.setattr(gone, "staff", asked)
     view = Watch(settings_for("http://127.0.0.1:1"), gone).database()
     told_of = problems(view)
+    assert asked.call_count == 1
     assert len(set(told_of)) == 1
     assert "gives no connection" in str(told_of[0])
     assert "hunter2" not in str(told_of[0])
