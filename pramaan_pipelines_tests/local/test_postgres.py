@@ -1,5 +1,6 @@
 """The embedded Postgres: one server, whatever was killed, taken or left behind."""
 
+import contextlib
 import os
 import signal
 import socket
@@ -183,7 +184,9 @@ def test_half_made_data_are_thrown_away(postgres: EmbeddedPostgres, python: Run)
         time.sleep(0.002)
         unfinished = postgres.data.parent / "unfinished"
     for process in psutil.Process(starter.pid).children(recursive=True):
-        process.kill()
+        # It may have ended between the look and the kill.
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
     starter.kill()
     starter.wait()
     assert not postgres.data.exists()
