@@ -1,5 +1,6 @@
 """A person at the browser: clicks what stands there by its words, waits, and keeps pictures."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from playwright.sync_api import TimeoutError as NotSeen
 BROWSER = Path("/usr/bin/chromium")
 PATIENCE_SECONDS = 240.0
 """A minute's schedule, a minute's look at the road, and a slow machine."""
+RUN_ID = re.compile(r"^\s*[0-9a-f]{8}\s*$")
 SIZE = 1280, 800
 
 
@@ -38,6 +40,10 @@ class Person:
         self.goes_to("Jobs")
         self.link(f"jobs/{name}").click()
         self.link(f"jobs/{name}/{tab}").click()
+
+    def opens_the_first_run(self) -> None:
+        """Click the id of the first run in the list; the header of a job links its latest run."""
+        self.page.locator("a[href*='/runs/']", has_text=RUN_ID).first.click()
 
     def link(self, part: str) -> Locator:
         """Return the first link whose address ends with `part`, whatever stands after a `?`."""

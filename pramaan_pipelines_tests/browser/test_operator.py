@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from playwright.sync_api import expect
 from sqlalchemy import text
 
 from pramaan_pipelines.local.seed import ASHA
@@ -52,13 +53,16 @@ def test_a_framer_run_that_stopped_at_consent_is_found_by_its_outcome(person: Pe
     person.reads("Add tag to filter").click()
     person.page.wait_for_url("**consent_blocked**")
     person.page.get_by_text("pramaan/gate: consent").first.wait_for()
-    person.page.locator("a[href*='/runs/']").first.click()
+    expect(person.page.get_by_text("pramaan/gate: release")).to_have_count(0, timeout=60_000)
+    person.opens_the_first_run()
     person.reads("framer_trigger_job")
     person.page.get_by_text("Success", exact=True).first.wait_for()
-    # The graph of the run: the gates up to consent were passed, claim and invoke were not.
-    for gate in ("parse", "environment", "dedupe", "coherence", "consent"):
-        person.page.get_by_text(gate, exact=True).first.wait_for()
+    person.page.get_by_text("consent_blocked", exact=True).first.wait_for()
     person.takes_a_picture("stopped-at-consent")
+    # What comes after the gate was not done: no claim, and so no agent.
+    person.page.get_by_placeholder("Filter…").fill("step:claim")
+    person.reads("STEP_SKIPPED")
+    assert person.page.get_by_text("STEP_SUCCESS").count() == 0
 
 
 def test_a_row_that_no_lane_drains_is_found_as_a_red_check_that_says_what_to_do(
@@ -91,10 +95,10 @@ def test_a_day_is_replayed_by_a_backfill_from_the_jobs_partitions(person: Person
     person.goes_to("Runs")
     person.page.get_by_text("Backfills", exact=True).first.click()
     person.reads("domain_event_replay_job")
-    person.reads_after_reloading("Completed")
+    person.reads_after_reloading("Success")
     person.takes_a_picture("backfill-done")
     person.opens_job("domain_event_replay_job", "runs")
     person.reads("pramaan/also_sent: true")
-    person.page.locator("a[href*='/runs/']").first.click()
+    person.opens_the_first_run()
     person.reads("sent again")
     person.takes_a_picture("backfill-run")
