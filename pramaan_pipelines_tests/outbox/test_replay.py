@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 from sqlalchemy import text
 
 from pramaan_pipelines.outbox import replay, replay_selection
@@ -16,6 +17,7 @@ from pramaan_pipelines.outbox.relay import StoppedReason
 from pramaan_pipelines.outbox.replay import ReplayRun, look, run_replay
 from pramaan_pipelines.outbox.replay_selection import before_day
 from pramaan_pipelines.outbox.selection import DrainLimits
+from pramaan_pipelines.store.database import Database
 from pramaan_pipelines_tests.outbox.bench import Relay, answering, event_ids, put, rows
 from pramaan_pipelines_tests.outbox.test_plans import nodes
 from pramaan_pipelines_tests.support.stub import Reply, Request, Stub, accept, bodies, error
@@ -63,17 +65,16 @@ def dispatched(world: World, relay: Relay, events: list[str]) -> list[Any]:
 
 
 def test_a_replay_sends_what_of_its_utc_day_was_not_sent_and_nothing_else(
-    world: World, relay: Relay, stub: Stub
+    world: World, relay: Relay, stub: Stub, app_url: SecretStr
 ) -> None:
-    world.god.execute("ALTER ROLE pramaan_app SET timezone = 'Asia/Kolkata'")
-    try:
-        put_at(world, relay, at("23:59:59.999999", DAY - timedelta(days=1)))
-        put_at(world, relay, at("00:00", DAY + timedelta(days=1)))
-        put_at(world, relay, at("12:00"), sent=True)
-        wanted = put_at(world, relay, at("23:59:59.999999")) + put_at(world, relay, at("00:00"))
-        run = replayed(relay)
-    finally:
-        world.god.execute("ALTER ROLE pramaan_app RESET timezone")
+    put_at(world, relay, at("23:59:59.999999", DAY - timedelta(days=1)))
+    put_at(world, relay, at("00:00", DAY + timedelta(days=1)))
+    put_at(world, relay, at("12:00"), sent=True)
+    wanted = put_at(world, relay, at("23:59:59.999999")) + put_at(world, relay, at("00:00"))
+    elsewhere = f"{app_url.get_secret_value()}?options=-c%20timezone%3DAsia/Kolkata"
+    relay.database = Database.connect(elsewhere)
+    run = replayed(relay)
+    relay.database.close()
     assert sorted(event_ids(stub.requests)) == sorted(wanted)
     assert all(dispatched(world, relay, wanted))
     assert (run.finished, run.relay.sent, run.relay.again, run.left.pending) == (True, 2, 0, 0)
