@@ -21,6 +21,7 @@ from uuid import UUID
 from sqlalchemy import Connection, text
 
 from pramaan_pipelines.contracts.text import safe_text
+from pramaan_pipelines.errors import UnfinishedError
 from pramaan_pipelines.messaging.publisher import Publisher
 from pramaan_pipelines.outbox.lanes import Lane
 from pramaan_pipelines.outbox.relay import RelayRun, run_relay
@@ -31,6 +32,7 @@ from pramaan_pipelines.telemetry.provider import Telemetry
 
 DEFAULT_BUDGET_SECONDS: Final = 1800.0
 BUSY_PAUSE_SECONDS: Final = 0.5
+BEGIN_TRIES: Final = 5
 
 # The pending and the sent by their day's index, the parked by {table}_parked_idx.
 COUNTS: Final = f"""
@@ -209,13 +211,16 @@ def _begin(
 ) -> tuple[Unfinished, bool]:
     """Return the replay to work on, and whether it was there; one transaction, before any batch."""
     named = {"lane": lane.name, "day": day, "also_sent": also_sent}
-    while True:
+    for _ in range(BEGIN_TRIES):
         with database.staff() as connection:
             connection.execute(ABANDON, {**named, "restart": restart})
             begun = connection.execute(BEGIN, named).rowcount == 1
             # Gone already where another run has finished it since: then this one begins anew.
             if found := _find(connection, lane, day, also_sent=also_sent):
                 return found, not begun
+    raise UnfinishedError(
+        f"other runs began and finished the replay of {day} all the time: launch it again"
+    )
 
 
 def _find(connection: Connection, lane: Lane, day: date, *, also_sent: bool) -> Unfinished | None:

@@ -175,15 +175,13 @@ class DayReplay:
         return type(self)(self.replay_id, self.day, also_sent=False, _only=row_id)
 
     def settle(self, connection: Connection, answered: Answered) -> None:
-        """Move the replay on past these rows; not where the destination took none of them."""
+        """Move the replay on past these rows; what was not accepted of them is owed."""
         of = {status: [row for row, r in answered if r.status is status] for status in SendStatus}
         accepted, last = of[SendStatus.ACCEPTED], answered[-1][0]
         given_up: list[Row] = []
         if self._taking is Taking.UNSENT_ONCE:
             self._unsent_passed = (last.created_at, last.id)
         elif self._taking is Taking.SENT:
-            if of[SendStatus.UNAVAILABLE] and not accepted:
-                return
             self._passed = (last.created_at, last.id)
             given_up = of[SendStatus.IMPOSSIBLE]
             missed = [*of[SendStatus.UNAVAILABLE], *of[SendStatus.REFUSED]]
