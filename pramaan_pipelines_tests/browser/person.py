@@ -53,7 +53,7 @@ class Person:
         """Click the button that says `words`."""
         self.page.get_by_role("button", name=words).last.click()
 
-    def reads(self, words: str, seconds: float = PATIENCE_SECONDS) -> Locator:
+    def reads(self, words: str | re.Pattern[str], seconds: float = PATIENCE_SECONDS) -> Locator:
         """Wait until `words` are seen, and return where."""
         found = self.page.get_by_text(words).first
         found.wait_for(timeout=seconds * 1000)
