@@ -114,7 +114,7 @@ def resolve(settings: Settings) -> dict[str, str]:
         raise DestinationError(
             f"Stack {stack.name}: {describe(error)}. Check the region, the endpoint and the "
             "credentials in the environment."
-        ) from error
+        ) from None
     if outputs is None:
         raise DestinationError(f"There is no stack {stack.name}: `pramaan provision` makes it.")
     problems = stack_problems(settings, outputs)

@@ -58,7 +58,9 @@ def test_what_cannot_be_built_is_red_and_changes_nothing(
         assert run.failure.startswith("this firm has no frame job for this matter")
     for named in (("x", given_up), (world.firm_a, "x")):
         run = rebuild(instance, *named, dry_run=dry_run)
-        assert run.failure == "firm_id and matter_id are UUIDs"
+        assert run.failure.startswith(
+            "failed at request_rebuild: firm_id and matter_id are not both UUIDs: copy them from"
+        )
     remove_matter(world.god, given_up)
     run = rebuild(instance, world.firm_a, given_up, dry_run=dry_run)
     assert "or the matter is gone" in run.failure
