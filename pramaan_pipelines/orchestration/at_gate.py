@@ -16,6 +16,7 @@ from pramaan_pipelines.contracts.outcomes import EnvelopeRefusedError, Outcome
 from pramaan_pipelines.framer.agent import AgentRefusedError
 from pramaan_pipelines.orchestration import names
 from pramaan_pipelines.orchestration.consume_span import FAILED, Consumption
+from pramaan_pipelines.orchestration.failing import red
 from pramaan_pipelines.store.database import told_of
 from pramaan_pipelines.telemetry.logs import log_outcome
 
@@ -34,11 +35,13 @@ def at_gate(context: OpExecutionContext, gate: str, consumption: Consumption) ->
         context.instance.add_run_tags(context.run_id, tags)
         consumption.refused(refused.reason)
         log_end(context, consumption, gate, Outcome.REFUSED, reason=refused.reason)
-        raise Failure(
-            f"refused at {gate}: {refused}",
+        raise red(
+            gate,
+            str(refused.reason),
+            str(refused),
+            ended="refused",
             metadata={
                 "outcome": str(Outcome.REFUSED),
-                "reason": str(refused.reason),
                 "places": MetadataValue.json(list(refused.places)),
             },
             allow_retries=False,
@@ -72,12 +75,7 @@ def _fail(
             "it on the dead-letter queue; a frame that is owed is taken up again by the healing "
             "sensor"
         )
-    told = told_of(error).rstrip(".")
-    raise Failure(
-        f"failed at {gate}: {kind}: {told}. {then}.",
-        metadata={"reason": kind},
-        allow_retries=again,
-    ) from None
+    raise red(gate, kind, f"{kind}: {told_of(error)}", then, allow_retries=again) from None
 
 
 def tag_trace(context: OpExecutionContext, consumption: Consumption) -> None:

@@ -11,7 +11,6 @@ from uuid import UUID
 from dagster import (
     Config,
     DefaultScheduleStatus,
-    Failure,
     OpExecutionContext,
     ResourceParam,
     RunConfig,
@@ -31,7 +30,7 @@ from pramaan_pipelines.letter_boxes import open_letter_box
 from pramaan_pipelines.messaging.letters import Which
 from pramaan_pipelines.messaging.queues import DeadLetterQueue
 from pramaan_pipelines.orchestration import names
-from pramaan_pipelines.orchestration.failing import first_line_says
+from pramaan_pipelines.orchestration.failing import FailureReason, failure, first_line_says
 from pramaan_pipelines.orchestration.tables import markdown_table
 from pramaan_pipelines.outbox.lanes import LANES
 from pramaan_pipelines.outbox.redrive import ParkedSelection, redrive_parked
@@ -61,11 +60,21 @@ def redrive_parked_rows(
     """Redrive by lane, time and reason."""
     lane = next((lane for lane in LANES if lane.name == config.lane), None)
     if lane is None:
-        raise Failure(f"there is no lane {config.lane!r}; the lanes are: {LANE_NAMES}")
+        raise failure(
+            context,
+            FailureReason.UNKNOWN_LANE,
+            f"there is no lane {config.lane!r}",
+            f"The lanes are: {LANE_NAMES}",
+        )
     try:
         since, until = (_time(value) for value in (config.since, config.until))
     except ValueError as error:
-        raise Failure(f"{error}: give times as 2026-01-31T00:00:00+00:00") from None
+        raise failure(
+            context,
+            FailureReason.MALFORMED_TIME,
+            str(error),
+            "Give times as 2026-01-31T00:00:00+00:00",
+        ) from None
     selection = ParkedSelection(since, until, config.reason)
     with first_line_says(context, AGAIN):
         result = redrive_parked(database, lane, selection, dry_run=config.dry_run)
@@ -151,10 +160,13 @@ def redrive_dead_letters(
     )
     asked = len(letters) if config.which is Which.ALL else passing
     if not config.dry_run and redriven < asked:
-        raise Failure(
+        raise failure(
+            context,
+            FailureReason.LETTERS_NOT_TAKEN,
             f"not taken again: {counted(asked - redriven, 'dead letter')}, which stay where they "
-            "are: look at the queue they came from and at this service's credentials, then redrive "
-            "again"
+            "are",
+            "Look at the queue they came from and at this service's credentials, then redrive "
+            "again",
         )
 
 
@@ -188,18 +200,23 @@ def request_rebuild(
     try:
         firm_id, matter_id = UUID(config.firm_id), UUID(config.matter_id)
     except ValueError:
-        raise Failure(
-            "failed at request_rebuild: firm_id and matter_id are not both UUIDs: copy them from a "
-            "run's tags, or from the check given_up of framer/matter_frame_jobs"
+        raise failure(
+            context,
+            FailureReason.MALFORMED_ID,
+            "firm_id and matter_id are not both UUIDs",
+            "Copy them from a run's tags, or from the check given_up of framer/matter_frame_jobs",
         ) from None
     tags = {names.TAG_FIRM: str(firm_id), names.TAG_MATTER: str(matter_id)}
     context.instance.add_run_tags(context.run_id, tags)
     with first_line_says(context, AGAIN):
         found = healing.request_rebuild(firm_id, matter_id, dry_run=config.dry_run)
     if not found:
-        raise Failure(
-            "this firm has no frame job for this matter, or the matter is gone; a frame begins "
-            "with its matter.created"
+        raise failure(
+            context,
+            FailureReason.NO_FRAME_JOB,
+            "this firm has no frame job for this matter, or the matter is gone",
+            "A frame begins with its matter.created: replay the day of the matter, or look whether "
+            "the ids are of one firm",
         )
     verb = "would be" if config.dry_run else "is"
     context.log.info(

@@ -11,7 +11,6 @@ from uuid import UUID
 
 from dagster import (
     DagsterEventType,
-    Failure,
     InitResourceContext,
     InputContext,
     IOManager,
@@ -24,6 +23,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from pramaan_pipelines.contracts.envelopes import MatterCreated
 from pramaan_pipelines.contracts.outcomes import Outcome
 from pramaan_pipelines.framer.claims import Claim, FrameRequest
+from pramaan_pipelines.orchestration.failing import FailureReason, red
+from pramaan_pipelines.orchestration.names import TAG_GATE, TAG_REASON
 
 POINTERS: Final = "pointers"
 
@@ -120,9 +121,16 @@ class PointerIOManager(IOManager):
             found = data.metadata.get(POINTERS) if data.output_name == upstream.name else None
             if found is not None:
                 return _ANY.validate_json(str(found.value))
-        raise Failure(
-            f"the output {upstream.name} of {upstream.step_key} is not in the event log any more: "
-            "re-execute the whole run; every gate may be passed again"
+        gate = context.op_def.name
+        context.instance.add_run_tags(
+            context.step_context.run_id,
+            {TAG_REASON: str(FailureReason.OUTPUT_GONE), TAG_GATE: gate},
+        )
+        raise red(
+            gate,
+            FailureReason.OUTPUT_GONE,
+            f"the output {upstream.name} of {upstream.step_key} is not in the event log any more",
+            "Re-execute the whole run; every gate may be passed again",
         )
 
 

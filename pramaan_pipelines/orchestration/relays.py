@@ -13,7 +13,6 @@ from dagster import (
     AssetMaterialization,
     Config,
     DefaultScheduleStatus,
-    Failure,
     JobDefinition,
     MetadataValue,
     OpExecutionContext,
@@ -31,6 +30,8 @@ from dagster import (
 from pydantic import Field
 
 from pramaan_pipelines.errors import DestinationError
+from pramaan_pipelines.messaging.publisher import Publisher
+from pramaan_pipelines.orchestration.failing import failure, first_line_says
 from pramaan_pipelines.orchestration.names import (
     NO_RUN_RETRIES,
     TAG_LANE,
@@ -50,7 +51,7 @@ from pramaan_pipelines.outbox.relay import (
 )
 from pramaan_pipelines.outbox.selection import DrainLimits
 from pramaan_pipelines.settings import Settings
-from pramaan_pipelines.store.database import Database, told_of
+from pramaan_pipelines.store.database import Database
 from pramaan_pipelines.telemetry.provider import Telemetry
 
 MAX_RUNTIME_SECONDS: Final = 300
@@ -58,6 +59,13 @@ MAX_RUNTIME_SECONDS: Final = 300
 
 LONGEST_BUDGET_SECONDS: Final = 240
 """Leaves the last drain its own bound."""
+
+NOTHING_SENT: Final = "Nothing was sent: the rows stay as they are, and the next run tries again."
+ROLLED_BACK: Final = (
+    "The batch under way was rolled back and its rows are pending; the next run sends them, some "
+    "perhaps for the second time, with the same event_id."
+)
+COUNT_FAILED: Final = "What was sent is marked; only the count of what is left failed."
 
 
 class RelayConfig(Config):
@@ -70,6 +78,23 @@ class RelayConfig(Config):
         le=LONGEST_BUDGET_SECONDS,
         description="no drain starts after these",
     )
+
+
+def reachable(context: OpExecutionContext, lane: Lane, settings: Settings, then: str) -> Publisher:
+    """Return the publisher of `lane`, having seen that its destination is there.
+
+    Raises:
+        Failure: it is not, or is not set.
+    """
+    with first_line_says(context, then, outcome="failed"):
+        publisher = lane.publisher(settings)
+        try:
+            # A bus that is not there answers success: without this look, rows would be lost.
+            publisher.verify()
+        except DestinationError as error:
+            kind, out = type(error).__name__, str(StoppedReason.OUTAGE)
+            raise failure(context, kind, str(error), then, outcome=out) from None
+    return publisher
 
 
 def relay_job(lane: Lane) -> JobDefinition:
@@ -87,14 +112,8 @@ def relay_job(lane: Lane) -> JobDefinition:
         database: ResourceParam[Database],
         telemetry: ResourceParam[Telemetry],
     ) -> Iterator[AssetMaterialization | Output[None]]:
-        publisher = lane.publisher(settings)
-        try:
-            # A bus that is not there answers success: without this look, rows would be lost.
-            publisher.verify()
-        except DestinationError as error:
-            _tag(context, StoppedReason.OUTAGE, DestinationError.__name__)
-            raise Failure(f"{lane.name}: nothing was sent. {error}") from None
-        try:
+        publisher = reachable(context, lane, settings, NOTHING_SENT)
+        with first_line_says(context, ROLLED_BACK, outcome="failed"):
             run = run_relay(
                 lane,
                 database=database,
@@ -103,14 +122,8 @@ def relay_job(lane: Lane) -> JobDefinition:
                 limits=DrainLimits(rows=config.batch_rows),
                 budget_seconds=config.budget_seconds,
             )
-        except Exception as error:  # noqa: BLE001 - whatever it was, the run must say what it means
-            _tag(context, "failed", type(error).__name__)
-            raise Failure(
-                f"{lane.name}: {type(error).__name__}: {told_of(error)}. The batch under way was "
-                "rolled back and its rows are pending; the next run sends them, some perhaps for "
-                "the second time, with the same event_id.",
-            ) from None
-        yield from _tell(context, lane, publisher.destination, run, database)
+        with first_line_says(context, COUNT_FAILED, outcome="failed"):
+            yield from _tell(context, lane, publisher.destination, run, database)
         yield Output(None)
 
     @job(
@@ -179,10 +192,12 @@ def _tell(
         run.stopped_reason,
     )
     if run.stopped_reason is StoppedReason.OUTAGE:
-        raise Failure(
-            f"{lane.name}: {destination} is out, or was for some calls ({run.outage}). What was "
-            "not sent stays pending and the next run tries again; look at the destination and at "
-            "this service's credentials.",
+        raise failure(
+            context,
+            DestinationError.__name__,
+            f"{destination} is out, or was for some calls ({run.outage})",
+            "What was not sent stays pending and the next run tries again; look at the destination "
+            "and at this service's credentials",
             metadata=metadata,
         )
 

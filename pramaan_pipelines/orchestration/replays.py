@@ -6,14 +6,12 @@ goes on where this one stopped. A dry run changes nothing.
 Never: takes a place of the live relays (a limit of its own in dagster.yaml), or holds a rule.
 """
 
-from collections.abc import Mapping
 from datetime import date
 from typing import Any, Final
 
 from dagster import (
     Config,
     DailyPartitionsDefinition,
-    Failure,
     JobDefinition,
     OpExecutionContext,
     ResourceParam,
@@ -24,6 +22,7 @@ from dagster import (
 from pydantic import Field
 
 from pramaan_pipelines.errors import DestinationError
+from pramaan_pipelines.orchestration.failing import FailureReason, failure, first_line_says
 from pramaan_pipelines.orchestration.names import (
     NO_RUN_RETRIES,
     RAIL_REPLAY,
@@ -34,6 +33,7 @@ from pramaan_pipelines.orchestration.names import (
     TAG_RESTART,
     max_runtime,
 )
+from pramaan_pipelines.orchestration.relays import reachable
 from pramaan_pipelines.orchestration.tables import markdown_table
 from pramaan_pipelines.outbox.lanes import LANES, Lane
 from pramaan_pipelines.outbox.replay import (
@@ -45,7 +45,7 @@ from pramaan_pipelines.outbox.replay import (
 )
 from pramaan_pipelines.outbox.selection import DrainLimits
 from pramaan_pipelines.settings import Settings
-from pramaan_pipelines.store.database import Database, told_of
+from pramaan_pipelines.store.database import Database
 from pramaan_pipelines.telemetry.provider import Telemetry
 
 FIRST_DAY: Final = "2026-01-01"
@@ -102,19 +102,14 @@ def replay_job(lane: Lane) -> JobDefinition:
         telemetry: ResourceParam[Telemetry],
     ) -> None:
         day = date.fromisoformat(context.partition_key)
-        tags = context.run.tags
-        also_sent = config.also_sent or _asked(tags, TAG_ALSO_SENT)
-        restart = config.restart or _asked(tags, TAG_RESTART)
-        if config.dry_run or _asked(tags, TAG_DRY_RUN):
-            _tell_look(context, lane, day, database, also_sent=also_sent)
+        also_sent = config.also_sent or _asked(context, TAG_ALSO_SENT)
+        restart = config.restart or _asked(context, TAG_RESTART)
+        if config.dry_run or _asked(context, TAG_DRY_RUN):
+            with first_line_says(context, "Nothing was changed: look again."):
+                _tell_look(context, lane, day, database, also_sent=also_sent)
             return
-        publisher = lane.publisher(settings)
-        try:
-            # A bus that is not there answers success: without this look, rows would be lost.
-            publisher.verify()
-        except DestinationError as error:
-            raise Failure(f"{lane.name} {day}: nothing was sent. {error}") from None
-        try:
+        publisher = reachable(context, lane, settings, f"Nothing was sent. {_PRESS}")
+        with first_line_says(context, f"The batch under way was rolled back. {_PRESS}"):
             run = run_replay(
                 lane,
                 day,
@@ -126,11 +121,6 @@ def replay_job(lane: Lane) -> JobDefinition:
                 restart=restart,
                 budget_seconds=config.budget_seconds,
             )
-        except Exception as error:  # noqa: BLE001 - whatever it was, the run must say what it means
-            raise Failure(
-                f"{lane.name} {day}: {type(error).__name__}: {told_of(error)}. The batch under way "
-                f"was rolled back. {_PRESS}",
-            ) from None
         _tell(context, lane, day, publisher.destination, run, also_sent=also_sent)
 
     name = f"{lane.name.removesuffix('_relay')}_replay_job"
@@ -165,15 +155,20 @@ _PRESS: Final = (
 )
 
 
-def _asked(tags: Mapping[str, str], tag: str) -> bool:
+def _asked(context: OpExecutionContext, tag: str) -> bool:
     """Tell whether a switch is on.
 
     Raises:
         Failure: it says neither true nor false: a guess could send what nobody asked for.
     """
-    value = tags.get(tag, "false").strip().lower()
+    value = context.run.tags.get(tag, "false").strip().lower()
     if value not in {"true", "false"}:
-        raise Failure(f"the tag {tag} is {value!r}: set it to true or false")
+        raise failure(
+            context,
+            FailureReason.MALFORMED_SWITCH,
+            f"the tag {tag} is {value!r}",
+            "Nothing was sent: set it to true or false",
+        )
     return value == "true"
 
 
@@ -253,19 +248,26 @@ def _tell(  # noqa: PLR0913
     if run.finished:
         return
     if run.replaced:
-        raise Failure(
-            f"{lane.name} {day}: somebody began this replay anew while this run was at it; the "
-            "newer run sends the day. Nothing is to be done here.",
+        raise failure(
+            context,
+            FailureReason.REPLAY_REPLACED,
+            f"{day}: somebody began this replay anew while this run was at it",
+            "The newer run sends the day. Nothing is to be done here",
             metadata=metadata,
         )
     if relay.outage is not None:
-        raise Failure(
-            f"{lane.name} {day}: {destination} is out, or was for some calls ({relay.outage}). "
+        raise failure(
+            context,
+            DestinationError.__name__,
+            f"{day}: {destination} is out, or was for some calls ({relay.outage})",
             f"Look at the destination and at this service's credentials. {_PRESS}",
             metadata=metadata,
         )
-    raise Failure(
-        f"{lane.name} {day}: the time of this run is spent and the day is not finished. {_PRESS}",
+    raise failure(
+        context,
+        FailureReason.TIME_SPENT,
+        f"{day}: the time of this run is spent and the day is not finished",
+        _PRESS,
         metadata=metadata,
     )
 

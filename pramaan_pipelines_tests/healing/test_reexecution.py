@@ -16,6 +16,7 @@ from pramaan_pipelines.orchestration.pointers import POINTERS
 from pramaan_pipelines_tests.healing.bench import GATES as HEALING_GATES
 from pramaan_pipelines_tests.healing.bench import Healing, Kept, KeptRun
 from pramaan_pipelines_tests.orchestration.bench import GATES, Rail, before
+from pramaan_pipelines_tests.support.first_line import first_line
 from pramaan_pipelines_tests.support.world import TRACEPARENT, TRACESTATE, body
 
 AFTER_THE_CLAIM = ("invoke", "release", "acknowledge")
@@ -241,8 +242,9 @@ def test_a_run_whose_events_were_purged_says_to_re_execute_the_whole(
     monkeypatch.setattr(DagsterInstance, "all_logs", purged)
     second = kept.from_failure(first)
     assert second.failed == ["invoke"]
-    (event,) = [e for e in second.result.all_events if e.is_step_failure]
-    assert "re-execute the whole run" in str(event.step_failure_data.error)
+    told = first_line(kept.instance, second.result)
+    assert "is not in the event log any more. Re-execute the whole run" in told
+    assert second.tags[names.TAG_REASON] == "output_gone"
     assert len(rail.agent.payloads) == 4
 
 

@@ -19,6 +19,7 @@ from pramaan_pipelines.messaging.queues import (
     undeliverable_events,
 )
 from pramaan_pipelines_tests.orchestration.bench import Rail
+from pramaan_pipelines_tests.support.first_line import first_line
 from pramaan_pipelines_tests.support.world import body
 
 HOSTILE = '{"event_id": "privileged and confidential", "note": "hunter2"}'
@@ -114,13 +115,7 @@ class Pressed:
     @property
     def failure(self) -> str:
         """The first line of what a red run says."""
-        for event in self.result.all_events:
-            if event.is_step_failure:
-                error = event.step_failure_data.error
-                assert error is not None
-                told = event.step_failure_data.user_failure_data
-                return str(told.description if told else (error.cause or error).message)
-        raise AssertionError("the run is green")
+        return first_line(self.instance, self.result)
 
     @property
     def logs(self) -> str:

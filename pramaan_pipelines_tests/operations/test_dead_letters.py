@@ -379,7 +379,7 @@ def test_the_job_is_red_where_the_queue_took_less_than_was_asked_for(
     config = {"dry_run": False}
     run = press(letters.rail.instance, "redrive_dead_letters_job", "redrive_dead_letters", config)
     assert not run.green
-    assert run.failure.startswith("not taken again: 1 dead letter, which stay")
+    assert "not taken again: 1 dead letter, which stay where they are. Look at" in run.failure
     assert letters.depth.visible == 4
 
 

@@ -181,9 +181,9 @@ def test_the_job_is_dry_by_default_and_then_does_what_it_said(
 @pytest.mark.parametrize(
     ("config", "told"),
     [
-        ({"lane": "no_such"}, "there is no lane 'no_such'; the lanes are: document_ingest_relay"),
+        ({"lane": "no_such"}, "there is no lane 'no_such'. The lanes are: document_ingest_relay"),
         ({"lane": "document_ingest_relay", "since": "2026-01-15"}, "has no time zone"),
-        ({"lane": "document_ingest_relay", "until": "yesterday"}, "give times as 2026-01-31T00"),
+        ({"lane": "document_ingest_relay", "until": "yesterday"}, "Give times as 2026-01-31T00"),
     ],
 )
 def test_the_job_says_what_is_wrong_with_what_it_was_given(

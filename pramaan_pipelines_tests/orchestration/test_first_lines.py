@@ -1,16 +1,21 @@
 """A failed run's first line: which gate or op, which reason, what to do. One test a kind."""
 
+import ast
 from collections.abc import Callable, Mapping
-from typing import Any
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
 from uuid import uuid4
 
 import pytest
-from dagster import DagsterEventType, DagsterInstance
+from dagster import DagsterEventType, DagsterInstance, ExecuteInProcessResult
 
+from pramaan_pipelines import orchestration
 from pramaan_pipelines.definitions import defs
 from pramaan_pipelines.orchestration import names, purge
 from pramaan_pipelines.orchestration.framer import run_request
 from pramaan_pipelines_tests.orchestration.bench import Rail
+from pramaan_pipelines_tests.support.first_line import first_line
 from pramaan_pipelines_tests.support.world import body
 
 SECRET = "hunter2-do-not-show"
@@ -29,6 +34,8 @@ AWAY = {
 }
 OWED = {"owed": {"config": {"firm_id": str(uuid4()), "matter_id": str(uuid4())}}}
 POSTGRES = ("Postgres at 127.0.0.1:1 gives no connection", "Start it")
+NOTHING_SENT = "Nothing was sent: the rows stay as they are, and the next run tries again."
+SAME_DAY = ("Nothing was sent", "Launch this day again (the same partition, the same tags)")
 QUEUE = ("Could not connect to the endpoint URL", "Check its URL, the region and the credentials")
 
 
@@ -76,55 +83,96 @@ class Seen:
         return "\n".join(lines)
 
 
-def failed(instance: DagsterInstance, job: str, ops: Config | None = None) -> Seen:
-    result = defs.resolve_job_def(job).execute_in_process(
-        instance=instance, raise_on_error=False, run_config={"ops": dict(ops or {})}
+def ended(instance: DagsterInstance, job: str, ops: Config | None = None) -> ExecuteInProcessResult:
+    definition = defs.resolve_job_def(job)
+    day = str(datetime.now(UTC).date()) if definition.partitions_def else None
+    result = definition.execute_in_process(
+        instance=instance,
+        raise_on_error=False,
+        run_config={"ops": dict(ops or {})},
+        partition_key=day,
     )
     assert not result.success
-    return Seen(instance, result.run_id)
+    return result
+
+
+def failed(instance: DagsterInstance, job: str, ops: Config | None = None) -> Seen:
+    return Seen(instance, ended(instance, job, ops).run_id)
+
+
+ALL_AWAY: Final[Mapping[str, tuple[Config, str, tuple[str, ...]]]] = {
+    "document_ingest_relay_job": ({}, "drain_document_ingest_relay", (*QUEUE, NOTHING_SENT)),
+    "document_registration_relay_job": ({}, "drain_document_registration_relay", QUEUE),
+    "domain_event_relay_job": ({}, "drain_domain_event_relay", ("away", NOTHING_SENT)),
+    "document_ingest_replay_job": ({}, "replay_document_ingest", (*QUEUE, *SAME_DAY)),
+    "document_registration_replay_job": (
+        op("replay_document_registration", dry_run=True),
+        "replay_document_registration",
+        (*POSTGRES, "Nothing was changed"),
+    ),
+    "domain_event_replay_job": ({}, "replay_domain_event", ("away", *SAME_DAY)),
+    "stale_frame_job_sweep_job": ({}, "sweep_stale_frame_jobs", POSTGRES),
+    "redrive_parked_rows_job": (
+        op("redrive_parked_rows", lane="domain_event_relay"),
+        "redrive_parked_rows",
+        POSTGRES,
+    ),
+    "redrive_dead_letters_job": ({}, "redrive_dead_letters", QUEUE),
+    "rebuild_frame_job": (
+        op("request_rebuild", firm_id=str(uuid4()), matter_id=str(uuid4())),
+        "request_rebuild",
+        POSTGRES,
+    ),
+    "prune_outboxes_job": ({}, "prune_outboxes", POSTGRES),
+    "frame_healing_job": (OWED, "coherence", POSTGRES),
+}
+TOLD_OTHERWISE: Final = {
+    "framer_trigger_job",  # below, at each of its gates
+    "purge_dagster_storage_job",  # below: it needs Dagster's own storage and nothing else
+    "check_road_job",  # never red: what could not be evaluated is a check that says so
+}
+
+
+def test_no_job_is_left_out_here() -> None:
+    jobs = {name for name in defs.get_repository_def().job_names if not name.startswith("__")}
+    assert {*ALL_AWAY} | TOLD_OTHERWISE == jobs
+
+
+def test_every_failure_is_made_where_its_shape_is_kept() -> None:
+    """A bare `Failure(...)` would name no op, or nothing to do."""
+    made = {
+        path.name
+        for path in Path(orchestration.__file__).parent.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "Failure"
+    }
+    assert made == {"failing.py"}
 
 
 @pytest.mark.usefixtures("away")
-@pytest.mark.parametrize(
-    ("job", "ops", "where", "reason_and_remedy"),
-    [
-        ("document_ingest_relay_job", {}, "document_ingest_relay: nothing was sent", QUEUE),
-        ("document_registration_relay_job", {}, "document_registration_relay", QUEUE),
-        ("domain_event_relay_job", {}, "domain_event_relay: nothing was sent", ("away",)),
-        ("stale_frame_job_sweep_job", {}, "failed at sweep_stale_frame_jobs", POSTGRES),
-        (
-            "redrive_parked_rows_job",
-            op("redrive_parked_rows", lane="domain_event_relay"),
-            "failed at redrive_parked_rows",
-            POSTGRES,
-        ),
-        ("redrive_dead_letters_job", {}, "failed at redrive_dead_letters", QUEUE),
-        (
-            "rebuild_frame_job",
-            op("request_rebuild", firm_id=str(uuid4()), matter_id=str(uuid4())),
-            "failed at request_rebuild",
-            POSTGRES,
-        ),
-        ("prune_outboxes_job", {}, "failed at prune_outboxes", POSTGRES),
-        ("frame_healing_job", OWED, "failed at coherence", POSTGRES),
-    ],
-    ids=lambda value: value if isinstance(value, str) and value.endswith("_job") else "",
-)
-def test_what_is_away_is_named_with_what_to_do(
-    instance: DagsterInstance,
-    job: str,
-    ops: Config,
-    where: str,
-    reason_and_remedy: tuple[str, ...],
-) -> None:
-    seen = failed(instance, job, ops)
+@pytest.mark.parametrize("job", ALL_AWAY)
+def test_what_is_away_is_named_with_what_to_do(instance: DagsterInstance, job: str) -> None:
+    ops, where, reason_and_remedy = ALL_AWAY[job]
+    result = ended(instance, job, ops)
+    said = first_line(instance, result)
+    seen = Seen(instance, result.run_id)
     for told in (seen.first, seen.run_failure):
-        first_line = told.splitlines()[1]
-        assert where in first_line
-        for part in reason_and_remedy:
-            assert part in first_line
+        assert told.splitlines()[1].endswith(said)
         assert SECRET not in told
-    assert names.TAG_REASON in seen.tags
+    assert said.startswith(f"failed at {where}: ")
+    for part in reason_and_remedy:
+        assert part in said
+
+
+@pytest.mark.usefixtures("away")
+@pytest.mark.parametrize("job", ["document_ingest_relay_job", "document_ingest_replay_job"])
+def test_what_was_under_way_when_postgres_went_is_told(
+    instance: DagsterInstance, job: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pramaan_pipelines.messaging.sqs.QueueClient.verify", lambda _: None)
+    said = first_line(instance, ended(instance, job))
+    assert said.startswith(f"failed at {ALL_AWAY[job][1]}: DatabaseUnavailableError: Postgres at ")
+    assert "The batch under way was rolled back" in said
 
 
 @pytest.mark.parametrize(

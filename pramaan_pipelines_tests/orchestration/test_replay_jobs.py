@@ -130,7 +130,8 @@ def test_a_switch_that_says_neither_true_nor_false_is_refused(
     put(world, DOCUMENT_INGEST)
     for tag in (names.TAG_ALSO_SENT, names.TAG_DRY_RUN, names.TAG_RESTART):
         pressed = replay(instance, DOCUMENT_INGEST, tags={tag: "yes"})
-        assert pressed.failure == f"the tag {tag} is 'yes': set it to true or false"
+        told = f"the tag {tag} is 'yes'. Nothing was sent: set it to true or false."
+        assert pressed.failure == f"failed at replay_document_ingest: {told}"
     assert world.pending(DOCUMENT_INGEST.event_type) == 1
 
 
@@ -161,7 +162,7 @@ def test_a_destination_that_is_not_there_is_said_before_anything_is_sent(
     put(world, DOMAIN_EVENT)
     monkeypatch.setenv("EVENT_BUS_NAME", "no-such-bus")
     pressed = replay(instance, DOMAIN_EVENT, tags=ALSO_SENT)
-    assert "nothing was sent" in pressed.failure
+    assert "Nothing was sent. Launch this day again" in pressed.failure
     assert world.rows("SELECT 1 FROM ops.outbox_replays") == []
 
 
