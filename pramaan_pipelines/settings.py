@@ -36,6 +36,15 @@ OTLP_SECRETS: Final = (
 )
 """What the exporters read by themselves: `name=value,name=value`, with the collector's token."""
 
+OTLP_ENDPOINTS: Final = (
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+)
+"""They may hold a user and a password."""
+
+Signal = Literal["traces", "metrics"]
+
 _SHORTEST_SECRET: Final = 8
 
 
@@ -216,9 +225,21 @@ class ExportSettings(BaseSettings):
     otel_service_name: str | None = None
     otel_traces_exporter: str | None = None
     otel_metrics_exporter: str | None = None
-    otel_exporter_otlp_endpoint: str | None = None
-    otel_exporter_otlp_traces_endpoint: str | None = None
-    otel_exporter_otlp_metrics_endpoint: str | None = None
+    otel_exporter_otlp_endpoint: SecretStr | None = None
+    otel_exporter_otlp_traces_endpoint: SecretStr | None = None
+    otel_exporter_otlp_metrics_endpoint: SecretStr | None = None
+    otel_exporter_otlp_headers: SecretStr | None = None
+    otel_exporter_otlp_traces_headers: SecretStr | None = None
+    otel_exporter_otlp_metrics_headers: SecretStr | None = None
+    otel_exporter_otlp_certificate: str | None = None
+    otel_exporter_otlp_traces_certificate: str | None = None
+    otel_exporter_otlp_metrics_certificate: str | None = None
+    otel_exporter_otlp_client_key: str | None = None
+    otel_exporter_otlp_traces_client_key: str | None = None
+    otel_exporter_otlp_metrics_client_key: str | None = None
+    otel_exporter_otlp_client_certificate: str | None = None
+    otel_exporter_otlp_traces_client_certificate: str | None = None
+    otel_exporter_otlp_metrics_client_certificate: str | None = None
     otel_exporter_otlp_protocol: str | None = None
     otel_exporter_otlp_traces_protocol: str | None = None
     otel_exporter_otlp_metrics_protocol: str | None = None
@@ -227,13 +248,20 @@ class ExportSettings(BaseSettings):
     otel_exporter_otlp_metrics_timeout: str | None = None
     otel_exporter_otlp_metrics_temporality_preference: str | None = None
 
-    def of(self, name: str, signal: Literal["traces", "metrics"]) -> str | None:
+    def of(self, name: str, signal: Signal) -> str | None:
         """Return OTEL_EXPORTER_OTLP_{SIGNAL}_{NAME}, or the one for both signals."""
-        own: str | None = getattr(self, f"otel_exporter_otlp_{signal}_{name}")
-        both: str | None = getattr(self, f"otel_exporter_otlp_{name}")
-        return own or both
+        return self.own(name, signal) or _plain(getattr(self, f"otel_exporter_otlp_{name}"))
 
-    def exporter(self, signal: Literal["traces", "metrics"]) -> str:
+    def own(self, name: str, signal: Signal) -> str | None:
+        """Return OTEL_EXPORTER_OTLP_{SIGNAL}_{NAME} alone."""
+        return _plain(getattr(self, f"otel_exporter_otlp_{signal}_{name}"))
+
+    def named(self, name: str, signal: Signal) -> str:
+        """Return the variable from which `of` takes its answer."""
+        own = f"{signal}_{name}" if self.own(name, signal) else name
+        return f"OTEL_EXPORTER_OTLP_{own}".upper()
+
+    def exporter(self, signal: Signal) -> str:
         """Return OTEL_{SIGNAL}_EXPORTER; unset, it is `otlp` where an endpoint is named."""
         if self.otel_sdk_disabled.strip().lower() == "true":
             return "none"
@@ -256,11 +284,17 @@ def known_secrets(environment: Mapping[str, str]) -> list[str]:
     for name in (*SECRET_SETTINGS, *OTHER_SECRETS):
         value = environment.get(name, "")
         found |= {value, *_passwords(value)}
+    for name in OTLP_ENDPOINTS:
+        found |= {*_passwords(environment.get(name, ""))}
     for name in OTLP_SECRETS:
         pairs = environment.get(name, "").split(",")
         found |= {form for pair in pairs for form in _forms(pair.partition("=")[2].strip())}
     long_enough = (secret for secret in found if len(secret) >= _SHORTEST_SECRET)
     return sorted(long_enough, key=lambda secret: (-len(secret), secret))
+
+
+def _plain(value: SecretStr | str | None) -> str | None:
+    return value.get_secret_value() if isinstance(value, SecretStr) else value
 
 
 def _passwords(url: str) -> Iterable[str]:

@@ -20,7 +20,7 @@ from pramaan_pipelines.local.postgres import EmbeddedPostgres
 from pramaan_pipelines.local.roles import APP, OWNER
 from pramaan_pipelines.store import migrate
 from pramaan_pipelines.store.database import Database
-from pramaan_pipelines.telemetry.provider import SPAN_LIMITS, Telemetry
+from pramaan_pipelines.telemetry.provider import Telemetry, span_limits
 from pramaan_pipelines_tests.support.records import TelemetryRecord
 from pramaan_pipelines_tests.support.world import World
 
@@ -90,7 +90,7 @@ def world(server: EmbeddedPostgres, database: Database, database_name: str) -> I
 def record() -> Iterator[TelemetryRecord]:
     """Telemetry that keeps what it was told."""
     spans, reader = InMemorySpanExporter(), InMemoryMetricReader()
-    tracers = TracerProvider(span_limits=SPAN_LIMITS)
+    tracers = TracerProvider(span_limits=span_limits())
     tracers.add_span_processor(SimpleSpanProcessor(spans))
     meters = MeterProvider(metric_readers=[reader])
     telemetry = Telemetry(tracers.get_tracer("test"), meters.get_meter("test"), "test")

@@ -12,8 +12,6 @@ from contextlib import ExitStack
 from threading import Event, Thread
 from typing import Final
 
-from opentelemetry.sdk.metrics import MeterProvider
-
 from pramaan_pipelines.errors import SettingsError
 from pramaan_pipelines.gauges.endpoint import Exposition, serving
 from pramaan_pipelines.gauges.source import Source
@@ -86,8 +84,7 @@ def serve(
     stop = Event()
     exposition = None if listen is None else Exposition()
     readers = [reader for reader in (pushing, exposition and exposition.reader) if reader]
-    resource = export.resource(settings.pramaan_environment)
-    provider = MeterProvider(readers, resource=resource, shutdown_on_exit=False)
+    provider = export.meter_provider(readers, settings.pramaan_environment)
     database = Database.connect(settings.database_url, pool_size=1)
     looks = sources(settings, database, every_seconds)
     for source in looks:

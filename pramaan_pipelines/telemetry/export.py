@@ -9,28 +9,23 @@ Source: https://opentelemetry.io/docs/specs/otel/protocol/exporter/
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from threading import Thread
 from time import monotonic
-from typing import Final, Literal
+from typing import Final
 
 from opentelemetry import metrics, trace
-from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics import MeterProvider, TraceBasedExemplarFilter
 from opentelemetry.sdk.metrics.export import MetricReader
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import SpanLimits, SpanProcessor, TracerProvider
 
-from pramaan_pipelines.settings import ExportSettings
+from pramaan_pipelines.settings import ExportSettings, Signal
+from pramaan_pipelines.telemetry import asked
 
 LOGGER = logging.getLogger(__name__)
 
 SERVICE: Final = "pramaan-pipelines"
-DEFAULT_TIMEOUT: Final = 10.0
-"""Seconds; the exporter's own default."""
-
-Signal = Literal["traces", "metrics"]
-
-_HTTP: Final = "http/protobuf"
 
 
 def resource(environment: str) -> Resource:
@@ -43,16 +38,17 @@ class _Silent(TracerProvider):
     """A provider of ours that exports nothing, so that there is nothing to hand over."""
 
 
-def set_up_tracing(environment: str, limits: SpanLimits) -> None:
+def set_up_tracing(environment: str, limits: Callable[[], SpanLimits]) -> None:
     """Give the process a tracer provider where it has none; it exports what the settings say.
 
     There is none to shut down at the exit: whoever works flushes, and an exit waits for nothing.
     """
-    if not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+    there = _provider("traces")
+    if there is not None and not isinstance(there, trace.ProxyTracerProvider):
         return
     processor = _exporting("traces")
     made = TracerProvider if isinstance(processor, SpanProcessor) else _Silent
-    provider = made(span_limits=limits, resource=resource(environment), shutdown_on_exit=False)
+    provider = made(span_limits=limits(), resource=resource(environment), shutdown_on_exit=False)
     if isinstance(processor, SpanProcessor):
         provider.add_span_processor(processor)
     trace.set_tracer_provider(provider)
@@ -60,14 +56,46 @@ def set_up_tracing(environment: str, limits: SpanLimits) -> None:
 
 def set_up_metrics(environment: str) -> None:
     """Give the process a meter provider where it has none and the settings name a collector."""
+    there = _provider("metrics")
     # The API gives its stand-in no public name.
-    if type(metrics.get_meter_provider()).__name__ != "_ProxyMeterProvider":
+    if there is not None and type(there).__name__ != "_ProxyMeterProvider":
         return
     reader = metric_reader()
     if reader is not None:
-        metrics.set_meter_provider(
-            MeterProvider([reader], resource=resource(environment), shutdown_on_exit=False)
+        metrics.set_meter_provider(meter_provider([reader], environment))
+    elif there is None:
+        metrics.set_meter_provider(metrics.NoOpMeterProvider())
+
+
+def meter_provider(readers: Sequence[MetricReader], environment: str) -> MeterProvider:
+    """Return a provider of `readers`, whatever OTEL_METRICS_EXEMPLAR_FILTER says."""
+    who = resource(environment)
+    try:
+        return MeterProvider(readers, resource=who, shutdown_on_exit=False)
+    except ValueError:
+        asked.tell(
+            "OTEL_METRICS_EXEMPLAR_FILTER is not always_on, always_off or trace_based: the last is "
+            "taken. Correct it."
         )
+        return MeterProvider(
+            readers,
+            resource=who,
+            exemplar_filter=TraceBasedExemplarFilter(),
+            shutdown_on_exit=False,
+        )
+
+
+def _provider(signal: Signal) -> object | None:
+    """Return the process's provider; None where a variable names one that cannot be loaded."""
+    try:
+        return trace.get_tracer_provider() if signal == "traces" else metrics.get_meter_provider()
+    except Exception as error:  # noqa: BLE001 - whatever an entry point raises; StopIteration for none
+        kind = "TRACER" if signal == "traces" else "METER"
+        asked.tell(
+            f"OTEL_PYTHON_{kind}_PROVIDER names what cannot be loaded ({type(error).__name__}): "
+            "this project's own is used. Correct it, or do not set it."
+        )
+        return None
 
 
 def metric_reader() -> MetricReader | None:
@@ -82,9 +110,7 @@ def flush() -> bool:
     The SDK's `force_flush` does not keep to its own time-out, and a collector that answers a byte
     at a time outlives the exporter's: what is late goes on in a thread that holds up nobody.
     """
-    return _hand_over(
-        ("traces", trace.get_tracer_provider()), ("metrics", metrics.get_meter_provider())
-    )
+    return _hand_over(*((signal, _provider(signal)) for signal in asked.SIGNALS))
 
 
 def flush_metrics(provider: MeterProvider) -> bool:
@@ -103,7 +129,7 @@ def _hand_over(*providers: tuple[Signal, object]) -> bool:
         return True
     settings, started = ExportSettings(), monotonic()
     threads = [
-        (_timeout(settings, signal), Thread(target=_quietly, args=[force_flush], daemon=True))
+        (asked.seconds(settings, signal), Thread(target=_quietly, args=[force_flush], daemon=True))
         for signal, force_flush in calls
     ]
     for _, thread in threads:
@@ -122,32 +148,21 @@ def _exporting(signal: Signal) -> SpanProcessor | MetricReader | None:
     What is asked wrongly is told, and no more: no setting of telemetry is worth a run.
     """
     settings = ExportSettings()
-    kind, protocol = settings.exporter(signal), settings.of("protocol", signal) or _HTTP
-    if kind == "none":
+    if settings.exporter(signal) == "none":
         return None
-    if (kind, protocol) != ("otlp", _HTTP):
-        LOGGER.warning(
-            "%s are not exported: only otlp over %s is spoken here. Set OTEL_%s_EXPORTER to otlp "
-            "or none, and OTEL_EXPORTER_OTLP_PROTOCOL to %s or not at all.",
-            *(signal, _HTTP, signal.upper(), _HTTP),
-        )
+    if refused := list(asked.refusals(settings, signal)):
+        for problem in refused:
+            asked.tell(problem)
         return None
     try:
         from pramaan_pipelines.telemetry import otlp  # noqa: PLC0415 - 0.2 s that only export pays
 
-        return otlp.span_processor() if signal == "traces" else otlp.metric_reader()
+        return otlp.exporting(settings, signal)
     except Exception as error:  # noqa: BLE001 - whatever the SDK makes of its variables
-        LOGGER.warning(
-            "%s are not exported (%s): look at the OTEL_* variables", signal, type(error).__name__
+        asked.tell(
+            f"{signal} are not exported ({type(error).__name__}): look at the OTEL_* variables"
         )
         return None
-
-
-def _timeout(settings: ExportSettings, signal: Signal) -> float:
-    try:
-        return max(0.0, float(settings.of("timeout", signal) or DEFAULT_TIMEOUT))
-    except ValueError:
-        return DEFAULT_TIMEOUT
 
 
 def _quietly(call: Callable[[], object]) -> None:

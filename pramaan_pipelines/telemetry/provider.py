@@ -17,7 +17,8 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import SpanLimits
 from opentelemetry.trace import Tracer
 
-from pramaan_pipelines.telemetry import export
+from pramaan_pipelines.contracts.text import safe_text
+from pramaan_pipelines.telemetry import asked, export
 from pramaan_pipelines.telemetry.metrics import (
     SECONDS_BUCKETS,
     CountMetric,
@@ -29,8 +30,26 @@ SERVICE: Final = export.SERVICE
 MAX_BATCH_ROWS: Final = 1000
 """The most rows that one drain may take; a batch span holds one link for each."""
 
-SPAN_LIMITS: Final = SpanLimits(max_links=MAX_BATCH_ROWS)
-"""The SDK drops links past 128."""
+_DEFAULT_LIMIT: Final = 128
+"""Of the SDK; it drops links past it."""
+
+
+def span_limits() -> SpanLimits:
+    """Return the limits of the OTEL_*_LIMIT variables, but for the links."""
+    try:
+        return SpanLimits(max_links=MAX_BATCH_ROWS)
+    except ValueError as error:
+        asked.tell(f"{safe_text(error)}: the SDK's own limits are taken. Correct it.")
+    return SpanLimits(
+        max_links=MAX_BATCH_ROWS,
+        max_attributes=_DEFAULT_LIMIT,
+        max_events=_DEFAULT_LIMIT,
+        max_span_attributes=_DEFAULT_LIMIT,
+        max_event_attributes=_DEFAULT_LIMIT,
+        max_link_attributes=_DEFAULT_LIMIT,
+        max_attribute_length=SpanLimits.UNSET,
+        max_span_attribute_length=SpanLimits.UNSET,
+    )
 
 
 @dataclass
@@ -60,8 +79,9 @@ class Telemetry:
     @classmethod
     def current(cls, environment: str) -> Self:
         """Return the process's telemetry, setting up what is not set up."""
-        export.set_up_tracing(environment, SPAN_LIMITS)
+        # In this order: the SDK's tracing asks for the process's meters.
         export.set_up_metrics(environment)
+        export.set_up_tracing(environment, span_limits)
         resource = getattr(trace.get_tracer_provider(), "resource", Resource.get_empty())
         service = str(resource.attributes.get("service.name", SERVICE))
         return cls(trace.get_tracer(SERVICE), metrics.get_meter(SERVICE), environment, service)

@@ -27,6 +27,7 @@ CHECKS = [
     "credentials",
     "queues and bus",
     "Dagster storage",
+    "telemetry",
 ]
 IN_POSTGRES = CHECKS[2:7]
 ALL_WELL = "as it should be"

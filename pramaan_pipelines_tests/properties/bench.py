@@ -13,7 +13,7 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.trace import TracerProvider
 
 from pramaan_pipelines.store.database import Database
-from pramaan_pipelines.telemetry.provider import SPAN_LIMITS, Telemetry
+from pramaan_pipelines.telemetry.provider import Telemetry, span_limits
 from pramaan_pipelines_tests.framer.bench import LEASE_SECONDS
 from pramaan_pipelines_tests.support.world import World
 
@@ -104,7 +104,7 @@ class Bench:
     @classmethod
     def of(cls, database: Database, god: psycopg.Connection[tuple[Any, ...]]) -> "Bench":
         """Make it."""
-        tracer = TracerProvider(span_limits=SPAN_LIMITS).get_tracer("test")
+        tracer = TracerProvider(span_limits=span_limits()).get_tracer("test")
         return cls(database, god, Telemetry(tracer, MeterProvider().get_meter("test"), "test"))
 
     def begin(self) -> World:

@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace import TracerProvider
 
 from pramaan_pipelines.telemetry.export import flush
 from pramaan_pipelines.telemetry.metrics import CountMetric, DurationMetric
-from pramaan_pipelines.telemetry.provider import SPAN_LIMITS, Telemetry
+from pramaan_pipelines.telemetry.provider import Telemetry, span_limits
 from pramaan_pipelines.telemetry.spans import SpanName, manual_span
 
 Answer = dict[str, Any]
@@ -68,7 +68,7 @@ def fork_after_set_up() -> Answer:
 
 def host() -> Answer:
     """Let a host set up a provider first."""
-    provider = TracerProvider(span_limits=SPAN_LIMITS)
+    provider = TracerProvider(span_limits=span_limits())
     trace.set_tracer_provider(provider)
     answer = run(1)
     return answer | {

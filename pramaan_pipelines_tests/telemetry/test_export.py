@@ -26,6 +26,11 @@ BATCHES = 4
 
 def forked(*cases: tuple[str, dict[str, str]]) -> list[dict[str, Any]]:
     """Run each case in a process of its own, all at once."""
+    return forked_and_said(*cases)[0]
+
+
+def forked_and_said(*cases: tuple[str, dict[str, str]]) -> tuple[list[dict[str, Any]], str]:
+    """Do so, and return what all of them wrote to standard error too."""
     asked = [{"does": does, "environment": environment} for does, environment in cases]
     done = subprocess.run(
         [sys.executable, "-m", "pramaan_pipelines_tests.telemetry.forks", json.dumps(asked)],
@@ -38,7 +43,7 @@ def forked(*cases: tuple[str, dict[str, str]]) -> list[dict[str, Any]]:
     assert done.returncode == 0, done.stderr
     answers: list[dict[str, Any]] = json.loads(done.stdout)
     assert not any("raised" in answer for answer in answers), answers
-    return answers
+    return answers, done.stderr
 
 
 @pytest.fixture(scope="module")
