@@ -18,9 +18,7 @@ HEADERS = "OTEL_EXPORTER_OTLP_HEADERS"
 
 
 @pytest.mark.parametrize("name", ["OTEL_SDK_DISABLED", None])
-def test_nothing_asked_for_is_no_fault(
-    monkeypatch: pytest.MonkeyPatch, name: str | None
-) -> None:
+def test_nothing_asked_for_is_no_fault(monkeypatch: pytest.MonkeyPatch, name: str | None) -> None:
     if name:
         monkeypatch.setenv(name, "true")
         monkeypatch.setenv(URL, "http://127.0.0.1:1")
