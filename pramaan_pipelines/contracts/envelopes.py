@@ -97,8 +97,8 @@ class _Envelope(BaseModel):
     def _keep_only_a_valid_trace(cls, data: Any) -> Any:
         if not isinstance(data, dict):
             return data
-        trace = TraceContext.of(data.get("traceparent"), data.get("tracestate"))
-        return {**data, **trace._asdict()}
+        traceparent, tracestate = TraceContext.of(data.get("traceparent"), data.get("tracestate"))
+        return {**data, "traceparent": traceparent, "tracestate": tracestate}
 
     @property
     def trace(self) -> TraceContext:
@@ -252,7 +252,7 @@ def _load_object(body: str) -> dict[str, Any]:
     if body in _REFUSED_WHOLE:
         raise _malformed(_REFUSED_WHOLE[body])
     try:
-        value = json.loads(body, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
+        value = _DECODER.decode(body)
     except EnvelopeRefusedError:
         raise
     except (ValueError, RecursionError):
@@ -266,15 +266,18 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
         raise _malformed(_DUPLICATE_KEYS)
-    if any(not _encodes(key) for key in value):
+    if not _encodes("".join(value)):
         # pydantic stops at such a key and says nothing of the other fields.
         raise _malformed(_NOT_UNICODE)
     return value
 
 
-def _encodes(key: str) -> bool:
-    return key.isascii() or not any("\ud800" <= character <= "\udfff" for character in key)
+def _encodes(keys: str) -> bool:
+    return keys.isascii() or not any("\ud800" <= character <= "\udfff" for character in keys)
 
 
 def _no_constant(_: str) -> Any:
     raise _malformed(_NOT_A_NUMBER)
+
+
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_no_duplicates, parse_constant=_no_constant)

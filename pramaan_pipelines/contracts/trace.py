@@ -42,3 +42,8 @@ class TraceContext(NamedTuple):
     def trace_id(self) -> str | None:
         """The 32 hex digits that name the trace, or None."""
         return self.traceparent.split("-")[1] if self.traceparent else None
+
+
+def trace_id_of(traceparent: object) -> str | None:
+    """Return the trace that a value of any shape names; None where it is no traceparent."""
+    return TraceContext.of(traceparent, None).trace_id

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from threading import BoundedSemaphore
 from typing import Final, Generic, TypeVar
 
 from pramaan_pipelines.messaging.batching import Limits, cut, refused_character
@@ -32,10 +33,11 @@ class BatchPublisher(ABC, Generic[AnswerT]):
         """Prepare to send.
 
         Args:
-            threads: calls under way at once, at least 1; more than the client has pooled
-                connections gains nothing.
+            threads: calls under way at once, at least 1, however many callers send; more than the
+                client has pooled connections gains nothing.
         """
         self._threads = threads
+        self._calls = BoundedSemaphore(threads)
 
     @abstractmethod
     def _size(self, message: OutboundMessage) -> int:
@@ -99,10 +101,12 @@ class BatchPublisher(ABC, Generic[AnswerT]):
             return [future.result() for future in futures]
 
     def _send_batch(self, batch: list[OutboundMessage], deadline: float) -> list[SendResult]:
-        if time.monotonic() >= deadline:
-            return [NO_TIME_LEFT] * len(batch)
         try:
-            answer = self._ask(batch)
+            with self._calls:
+                # The wait for a place counts too.
+                if time.monotonic() >= deadline:
+                    return [NO_TIME_LEFT] * len(batch)
+                answer = self._ask(batch)
         except CALL_ERRORS as error:
             fault = call_fault(error)
             if fault.status is SendStatus.UNAVAILABLE or len(batch) == 1:

@@ -45,6 +45,7 @@ from pramaan_pipelines.outbox.backlog import any_due, backlog, told_of_kinds, un
 from pramaan_pipelines.outbox.lanes import LANES, Lane
 from pramaan_pipelines.outbox.relay import (
     DEFAULT_BUDGET_SECONDS,
+    DRAINS_AT_ONCE,
     RelayRun,
     StoppedReason,
     run_relay,
@@ -121,6 +122,7 @@ def relay_job(lane: Lane) -> JobDefinition:
                 telemetry=telemetry,
                 limits=DrainLimits(rows=config.batch_rows),
                 budget_seconds=config.budget_seconds,
+                at_once=DRAINS_AT_ONCE,
             )
         with first_line_says(context, COUNT_FAILED, outcome="failed"):
             yield from _tell(context, lane, publisher.destination, run, database)

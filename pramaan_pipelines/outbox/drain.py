@@ -21,7 +21,7 @@ from sqlalchemy import Connection, text
 
 from pramaan_pipelines.contracts.outcomes import EnvelopeRefusedError
 from pramaan_pipelines.contracts.text import safe_text
-from pramaan_pipelines.contracts.trace import TraceContext
+from pramaan_pipelines.contracts.trace import trace_id_of
 from pramaan_pipelines.messaging.publisher import (
     OutboundMessage,
     Publisher,
@@ -142,7 +142,7 @@ def _relay_pending_outbox_events(  # noqa: PLR0913, PLR0917
         database.staff() as connection,
     ):
         rows = selection.select(connection, lane, limits)
-        if span.is_recording():
+        if telemetry.heard and span.is_recording():
             for row in rows:
                 if link := link_from_trace_context(row.trace):
                     span.add_link(link.context)
@@ -244,7 +244,7 @@ def _mark(
 
 
 def _end(row: Row, result: SendResult, *, is_parked: bool) -> RowEnd:
-    trace_id = TraceContext.of(*row.trace).trace_id
+    trace_id = trace_id_of(row.traceparent)
     if result.status is SendStatus.ACCEPTED:
         outcome = RowOutcome.RESENT if row.again else RowOutcome.SENT
         return RowEnd(row.event_id, outcome, trace_id)

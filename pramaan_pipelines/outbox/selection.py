@@ -8,6 +8,7 @@ Never: chooses a row of another lane.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import starmap
 from typing import Any, Final, NamedTuple, Protocol, Self
 from uuid import UUID
 
@@ -166,7 +167,7 @@ def fetch(
             **parameters,
         },
     )
-    return [Row(*row) for row in found]
+    return list(starmap(Row, found.all()))
 
 
 def fetch_keys(

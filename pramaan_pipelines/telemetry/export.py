@@ -37,6 +37,19 @@ def resource(environment: str) -> Resource:
 class _Silent(TracerProvider):
     """A provider of ours that exports nothing, so that there is nothing to hand over."""
 
+    silent = True
+
+    def add_span_processor(self, span_processor: SpanProcessor) -> None:
+        """Let the host hear after all."""
+        self.silent = False
+        super().add_span_processor(span_processor)
+
+
+def spans_are_heard() -> bool:
+    """Return whether anything receives the process's spans, so that it is worth describing them."""
+    provider = trace.get_tracer_provider()
+    return not (isinstance(provider, _Silent) and provider.silent)
+
 
 def set_up_tracing(environment: str, limits: Callable[[], SpanLimits]) -> None:
     """Give the process a tracer provider where it has none; it exports what the settings say.
@@ -123,7 +136,7 @@ def _hand_over(*providers: tuple[Signal, object]) -> bool:
         (signal, force_flush)
         for signal, provider in providers
         if (force_flush := getattr(provider, "force_flush", None)) is not None
-        and not isinstance(provider, _Silent)
+        and not (isinstance(provider, _Silent) and provider.silent)
     ]
     if not calls:
         return True

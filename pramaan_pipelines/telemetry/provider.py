@@ -69,12 +69,22 @@ class Timing:
 
 @dataclass(frozen=True)
 class Telemetry:
-    """A tracer and a meter, and the two labels that every duration carries."""
+    """A tracer and a meter, and the two labels that every duration carries.
+
+    Attributes:
+        tracer: makes spans.
+        meter: makes metrics.
+        environment: a label.
+        service: a label.
+        heard: whether anything receives the spans; where nothing does, a link for each of hundreds
+            of rows would be half of what a drain costs this process.
+    """
 
     tracer: Tracer
     meter: Meter
     environment: str
     service: str = SERVICE
+    heard: bool = True
 
     @classmethod
     def current(cls, environment: str) -> Self:
@@ -84,7 +94,13 @@ class Telemetry:
         export.set_up_tracing(environment, span_limits)
         resource = getattr(trace.get_tracer_provider(), "resource", Resource.get_empty())
         service = str(resource.attributes.get("service.name", SERVICE))
-        return cls(trace.get_tracer(SERVICE), metrics.get_meter(SERVICE), environment, service)
+        return cls(
+            trace.get_tracer(SERVICE),
+            metrics.get_meter(SERVICE),
+            environment,
+            service,
+            export.spans_are_heard(),
+        )
 
     @contextmanager
     def timed(self, metric: DurationMetric, **labels: str) -> Iterator[Timing]:

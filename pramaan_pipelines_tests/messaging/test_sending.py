@@ -2,7 +2,6 @@
 
 import json
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,23 @@ from pramaan_pipelines.messaging import clients
 from pramaan_pipelines.messaging.clients import client
 from pramaan_pipelines.messaging.eventbridge import EventBusPublisher
 from pramaan_pipelines.messaging.publisher import (
-    OutboundMessage,
     Publisher,
     SendResult,
     SendStatus,
 )
 from pramaan_pipelines.messaging.sqs import DocumentIngestQueueClient, QueueClient
+from pramaan_pipelines_tests.messaging.bench import (
+    ACCEPTED,
+    IMPOSSIBLE,
+    QUEUE_URL,
+    REFUSED,
+    TRACE,
+    UNAVAILABLE,
+    message,
+    numbered,
+    soon,
+    statuses,
+)
 from pramaan_pipelines_tests.support.aws import free_port, settings_for
 from pramaan_pipelines_tests.support.stub import (
     Reply,
@@ -32,48 +42,7 @@ from pramaan_pipelines_tests.support.stub import (
     slowly,
 )
 
-ACCEPTED, REFUSED = SendStatus.ACCEPTED, SendStatus.REFUSED
-IMPOSSIBLE, UNAVAILABLE = SendStatus.IMPOSSIBLE, SendStatus.UNAVAILABLE
-TRACE = TraceContext("00-" + "a" * 32 + "-" + "b" * 16 + "-01", "vendor=1")
-QUEUE_URL = "https://sqs.us-east-1.amazonaws.com/000000000000/pramaan-documents-ingestion-test"
-
-
-def message(body: str, trace: TraceContext = TRACE) -> OutboundMessage:
-    return OutboundMessage("id", "document.ingest.requested", body, trace)
-
-
-def numbered(count: int) -> list[OutboundMessage]:
-    return [message(json.dumps({"n": n})) for n in range(count)]
-
-
-def soon(seconds: float = 30) -> float:
-    return time.monotonic() + seconds
-
-
-def statuses(results: Sequence[SendResult]) -> list[SendStatus]:
-    return [result.status for result in results]
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One attempt, so that a fault is answered without botocore's pause."""
-    monkeypatch.setattr(clients, "ATTEMPTS", 1)
-
-
-@pytest.fixture
-def queue(stub: Stub) -> QueueClient:
-    return QueueClient(client("sqs", settings_for(stub.endpoint_url)), QUEUE_URL)
-
-
-@pytest.fixture
-def bus(stub: Stub) -> EventBusPublisher:
-    return EventBusPublisher(client("events", settings_for(stub.endpoint_url)), "pramaan-events")
-
-
-@pytest.fixture(params=["queue", "bus"])
-def publisher(request: pytest.FixtureRequest) -> Publisher:
-    found: Publisher = request.getfixturevalue(request.param)
-    return found
+pytestmark = pytest.mark.usefixtures("one_attempt")
 
 
 def test_all_is_sent_in_calls_of_ten_and_answered_in_order(
@@ -99,28 +68,6 @@ def test_all_is_sent_in_calls_of_ten_and_answered_in_order(
 def test_nothing_to_send_makes_no_call(publisher: Publisher, stub: Stub) -> None:
     assert publisher.send([], deadline=soon()) == []
     assert stub.requests == []
-
-
-def test_calls_go_out_at_once_but_no_more_than_the_threads(
-    publisher: Publisher, stub: Stub
-) -> None:
-    stub.behaviour = slowly(0.1)
-    assert statuses(publisher.send(numbered(100), deadline=soon())) == [ACCEPTED] * 100
-    assert stub.peak == 4
-
-
-def test_no_call_starts_after_the_deadline(publisher: Publisher, stub: Stub) -> None:
-    results = publisher.send(numbered(3), deadline=time.monotonic())
-    assert statuses(results) == [UNAVAILABLE] * 3
-    assert {r.detail for r in results} == {"no time left"}
-    assert stub.requests == []
-
-
-def test_what_the_deadline_left_unsent_is_unavailable(publisher: Publisher, stub: Stub) -> None:
-    stub.behaviour = slowly(0.3)
-    results = publisher.send(numbered(100), deadline=soon(0.2))
-    assert statuses(results) == [ACCEPTED] * 40 + [UNAVAILABLE] * 60
-    assert len(stub.requests) == 4
 
 
 def test_the_trace_and_type_travel_beside_the_body_which_is_untouched(
@@ -388,18 +335,6 @@ def test_a_call_too_long_as_a_whole_is_sent_one_by_one(publisher: Publisher, stu
 
     stub.behaviour = whole_too_long
     assert statuses(publisher.send(numbered(4), deadline=soon())) == [ACCEPTED] * 4
-
-
-def test_asking_one_by_one_ends_at_the_deadline(publisher: Publisher, stub: Stub) -> None:
-    def slow_refusal(_: Request) -> Reply:
-        time.sleep(0.15)
-        return error(400, "SomethingNew")
-
-    stub.behaviour = slow_refusal
-    results = publisher.send(numbered(10), deadline=soon(0.4))
-    assert len(stub.requests) in {2, 3}
-    assert results[0].status is REFUSED
-    assert (results[-1].status, results[-1].detail) == (UNAVAILABLE, "no time left")
 
 
 def test_what_a_service_says_is_made_safe(queue: QueueClient, stub: Stub) -> None:

@@ -1,6 +1,7 @@
 """What the relay's story promises, over the real protocols: row -> relay -> queue."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -244,3 +245,12 @@ def test_two_hundred_links_are_kept(world: World, relay: Relay) -> None:
     (span,) = relay.record.spans(str(relay.lane.span))
     assert len(span.links) == 200
     assert span.dropped_links == 0
+
+
+def test_where_nobody_hears_the_span_no_link_is_made(world: World, relay: Relay) -> None:
+    """They would be half of what a drain costs this process."""
+    put(world, relay.lane, 2)
+    unheard = replace(relay.record, telemetry=replace(relay.record.telemetry, heard=False))
+    assert replace(relay, record=unheard).drain().sent == 2
+    (span,) = relay.record.spans(str(relay.lane.span))
+    assert span.links == ()

@@ -92,6 +92,25 @@ def test_a_process_sets_telemetry_up_once_where_the_work_runs() -> None:
     assert run(SETUP) == "pramaan-pipelines"
 
 
+HEARD = """
+from opentelemetry import trace
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from pramaan_pipelines.telemetry.provider import Telemetry
+told = [Telemetry.current("test").heard]
+exporter = InMemorySpanExporter()
+trace.get_tracer_provider().add_span_processor(SimpleSpanProcessor(exporter))
+told.append(Telemetry.current("test").heard)
+Telemetry.current("test").tracer.start_span("one").end()
+print(told, len(exporter.get_finished_spans()))
+"""
+
+
+def test_it_is_known_whether_anything_hears_the_spans() -> None:
+    """Where nothing does, a drain makes no link for each of its rows."""
+    assert run(HEARD) == "[False, True] 1"
+
+
 def test_the_propagators_of_the_deployment_load_in_a_fresh_interpreter() -> None:
     """OTEL_PROPAGATORS=xray fails at import where its package is missing."""
     code = (

@@ -6,7 +6,7 @@ from typing import Any
 
 from pramaan_pipelines.messaging.publisher import OutboundMessage, SendResult, SendStatus
 from pramaan_pipelines.outbox.lanes import LANES
-from pramaan_pipelines.outbox.relay import run_relay
+from pramaan_pipelines.outbox.relay import DRAINS_AT_ONCE, run_relay
 from pramaan_pipelines.outbox.selection import DrainLimits
 from pramaan_pipelines.settings import Settings
 from pramaan_pipelines.store.database import Database
@@ -55,6 +55,7 @@ def main(asked: dict[str, Any], null: NullSink) -> None:
             telemetry=telemetry,
             limits=limits,
             budget_seconds=600,
+            at_once=DRAINS_AT_ONCE,
         )
         return perf_counter() - started, null.seen
 
