@@ -11,7 +11,7 @@ from dagster import Definitions, in_process_executor
 
 from pramaan_pipelines.errors import SettingsError
 from pramaan_pipelines.orchestration.checks import check_road_job, road_checks
-from pramaan_pipelines.orchestration.framer import framer_events_sensor, framer_trigger_job
+from pramaan_pipelines.orchestration.consumers import SUBSCRIPTIONS
 from pramaan_pipelines.orchestration.growth import (
     purge_dagster_storage_job,
     purge_dagster_storage_schedule,
@@ -22,6 +22,7 @@ from pramaan_pipelines.orchestration.relays import RELAY_JOBS, RELAY_SCHEDULES
 from pramaan_pipelines.orchestration.replays import REPLAY_JOBS
 from pramaan_pipelines.orchestration.resources import make_resources
 from pramaan_pipelines.orchestration.road import road
+from pramaan_pipelines.orchestration.subscriptions import subscription_sensor
 from pramaan_pipelines.orchestration.sweep import (
     stale_frame_job_sweep_job,
     stale_frame_job_sweep_schedule,
@@ -61,7 +62,7 @@ defs = Definitions(
     jobs=[
         *RELAY_JOBS.values(),
         *REPLAY_JOBS,
-        framer_trigger_job,
+        *(entry.job for entry in SUBSCRIPTIONS),
         frame_healing_job,
         stale_frame_job_sweep_job,
         check_road_job,
@@ -75,7 +76,7 @@ defs = Definitions(
         purge_dagster_storage_schedule,
     ],
     sensors=[
-        framer_events_sensor,
+        *map(subscription_sensor, SUBSCRIPTIONS),
         frame_healing_sensor,
         road_watch_sensor,
         relay_wake_up_sensor(running=wake_up_wanted(os.environ)),

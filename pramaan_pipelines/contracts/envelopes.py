@@ -8,7 +8,8 @@ Never: raises anything but `EnvelopeRefusedError` for a hostile body, or lets an
 import json
 import re
 from datetime import datetime
-from typing import Annotated, Any, Final, Literal
+from functools import cache
+from typing import Annotated, Any, Final, Literal, TypeVar
 from uuid import UUID
 
 from pydantic import (
@@ -19,6 +20,7 @@ from pydantic import (
     Field,
     StringConstraints,
     ValidationError,
+    create_model,
     model_validator,
 )
 
@@ -83,10 +85,13 @@ def _timestamp(value: object) -> object:
 Timestamp = Annotated[AwareDatetime, BeforeValidator(_timestamp)]
 
 
-class _Envelope(BaseModel):
+class Envelope(BaseModel):
+    """What every envelope says. A new event's envelope names its `event_type` beside it."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     event_id: CanonicalUUID
+    event_type: EventType
     firm_id: CanonicalUUID
     occurred_at: Timestamp
     traceparent: str | None = None
@@ -106,7 +111,7 @@ class _Envelope(BaseModel):
         return TraceContext(self.traceparent, self.tracestate)
 
 
-class DocumentEnvelope(_Envelope):
+class DocumentEnvelope(Envelope):
     """The pointer envelope of both batons: which document, of which firm, and the trace."""
 
     event_type: Literal[
@@ -131,7 +136,7 @@ class MatterSubject(BaseModel):
     id: CanonicalUUID
 
 
-class MatterCreated(_Envelope):
+class MatterCreated(Envelope):
     """`matter.created`, version 1."""
 
     event_type: Literal[EventType.MATTER_CREATED]
@@ -145,7 +150,7 @@ class MatterCreated(_Envelope):
         return self.subject.id
 
 
-class BusDelivery(BaseModel):
+class _BusDelivery(BaseModel):
     """EventBridge's wrapper around an envelope; its own fields but two are of no use here.
 
     Source: https://docs.aws.amazon.com/eventbridge/latest/ref/overiew-event-structure.html
@@ -153,15 +158,28 @@ class BusDelivery(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
-    detail_type: Annotated[Literal[EventType.MATTER_CREATED], Field(alias="detail-type")]
-    detail: MatterCreated
+
+E = TypeVar("E", bound=Envelope)
 
 
-def parse_matter_created(body: str) -> MatterCreated:
+@cache
+def _on_the_bus(model: type[Envelope]) -> type[_BusDelivery]:
+    """Return the wrapper around `model`, whose detail-type is the envelope's event_type."""
+    event_type: Any = model.model_fields["event_type"].annotation
+    return create_model(
+        f"{model.__name__}OnTheBus",
+        __base__=_BusDelivery,
+        detail_type=Annotated[event_type, Field(alias="detail-type")],
+        detail=model,
+    )
+
+
+def parse_envelope(body: str, model: type[E]) -> E:
     """Return the envelope in `body`, with EventBridge's wrapper removed (gate 1, HR-21).
 
     Args:
         body: the text of one SQS message, at most 256 KiB of UTF-8.
+        model: the envelope that the queue's consumer reads.
 
     Raises:
         EnvelopeRefusedError: with the places of the errors.
@@ -169,27 +187,35 @@ def parse_matter_created(body: str) -> MatterCreated:
     value = _load_object(body)
     try:
         if "detail-type" in value:
-            return BusDelivery.model_validate(value).detail
-        return MatterCreated.model_validate(value)
+            delivery: Any = _on_the_bus(model).model_validate(value)
+            found: E = delivery.detail
+            return found
+        return model.model_validate(value)
     except ValidationError as error:
         raise _malformed(*_places(error)) from None
 
 
-def pointer_body(body: str) -> str:
+def parse_matter_created(body: str) -> MatterCreated:
+    """Return the `matter.created` in `body`, as `parse_envelope` does."""
+    return parse_envelope(body, MatterCreated)
+
+
+def pointer_body(body: str, envelope: type[Envelope] = MatterCreated) -> str:
     """Return `body` cut down to what may be stored: the pointer fields that are valid.
 
-    Everything else is replaced by a mark, so that `parse_matter_created` refuses the result at the
+    Everything else is replaced by a mark, so that `parse_envelope` refuses the result at the
     same places, and nothing that a stranger wrote reaches run config. For a valid body the result
     parses to the same envelope.
 
     Args:
         body: the text of one SQS message, of any shape.
+        envelope: what the queue's consumer reads.
     """
     try:
         value = _load_object(body)
     except EnvelopeRefusedError as refused:
         return f"<refused: {', '.join(refused.places)}>"
-    model = BusDelivery if "detail-type" in value else MatterCreated
+    model = _on_the_bus(envelope) if "detail-type" in value else envelope
     bad: set[tuple[int | str, ...]] = set()
     try:
         model.model_validate(value)

@@ -1,4 +1,4 @@
-"""The one span and the one duration of a framer run, open from its first op to its last.
+"""The one span and the one duration of a consumer's run, open from its first op to its last.
 
 Promises: they continue the trace of the envelope (EB-04), or of the message where the envelope has
 none; every op body runs inside the span; the run's end is on both, whatever it is.
@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
 
-from dagster import InitResourceContext, resource
+from dagster import InitResourceContext, ResourceDefinition, resource
 from opentelemetry.trace import Span
 
+from pramaan_pipelines.contracts.envelopes import Envelope, parse_envelope
 from pramaan_pipelines.contracts.outcomes import EnvelopeRefusedError, Outcome
 from pramaan_pipelines.contracts.trace import TraceContext
-from pramaan_pipelines.framer.gates import parse
 from pramaan_pipelines.telemetry.metrics import DurationMetric
 from pramaan_pipelines.telemetry.propagation import context_from_trace_context
 from pramaan_pipelines.telemetry.provider import Telemetry, Timing
@@ -32,7 +32,7 @@ UNFINISHED: Final = "unfinished"
 
 @dataclass(frozen=True)
 class Consumption:
-    """What one framer run's telemetry knows of it; `event_id` is None where no event is known."""
+    """What one run's telemetry knows of it; `event_id` is None where no event is known."""
 
     span: Span
     timing: Timing
@@ -73,12 +73,12 @@ class _Subject:
 
 
 def delivery_of(run_config: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the delivery that a framer run's config holds; a healing run has none."""
+    """Return the delivery that a run's config holds; a healing run has none."""
     parse_op: Mapping[str, Any] | None = run_config.get("ops", {}).get("parse")
     return None if parse_op is None else parse_op["config"]
 
 
-def _subject_of(run_config: Mapping[str, Any]) -> _Subject:
+def _subject_of(run_config: Mapping[str, Any], model: type[Envelope]) -> _Subject:
     """Return whose run it is; of an envelope that is refused, only what came beside it.
 
     The envelope's own trace is the producer's, and wins. What came beside it (AWSTraceHeader) names
@@ -94,22 +94,37 @@ def _subject_of(run_config: Mapping[str, Any]) -> _Subject:
         return _Subject(firm_id, HEALING)
     beside = TraceContext.of(delivery.get("traceparent"), None)
     try:
-        envelope = parse(delivery["body"])
+        envelope = parse_envelope(delivery["body"], model)
     except EnvelopeRefusedError:
         return _Subject(trace=beside)  # The parse gate tells of it.
     trace = envelope.trace if envelope.trace.traceparent else beside
-    return _Subject(str(envelope.firm_id), envelope.event_type, envelope.event_id, trace)
+    return _Subject(str(envelope.firm_id), str(envelope.event_type), envelope.event_id, trace)
 
 
-@resource(required_resource_keys={"telemetry"})
-def consume_span_resource(context: InitResourceContext) -> Iterator[Consumption]:
-    """Open the span, with what the run's config tells: a re-execution runs no parse gate again."""
-    telemetry: Telemetry = context.resources.telemetry
-    subject = _Subject() if context.run is None else _subject_of(context.run.run_config)
-    parent = context_from_trace_context(subject.trace)
-    with (
-        manual_span(telemetry.tracer, SpanName.FRAMER_CONSUME, parent=parent) as span,
-        telemetry.timed(DurationMetric.FRAMER_TRIGGER, outcome=UNFINISHED) as timing,
-    ):
-        span.set_attributes({"firm_id": subject.firm_id, "event.type": subject.event_type})
-        yield Consumption(span, timing, subject.event_id)
+def consume_span_of(
+    name: SpanName, duration: DurationMetric, model: type[Envelope]
+) -> ResourceDefinition:
+    """Return the resource that opens a consumer's one span and one duration.
+
+    It reads what the run's config tells: a re-execution runs no parse gate again.
+
+    Args:
+        name: the registered span of one run.
+        duration: the histogram of one run.
+        model: the envelope that the consumer reads.
+    """
+
+    @resource(required_resource_keys={"telemetry"})
+    def opened(context: InitResourceContext) -> Iterator[Consumption]:
+        telemetry: Telemetry = context.resources.telemetry
+        run = context.run
+        subject = _Subject() if run is None else _subject_of(run.run_config, model)
+        parent = context_from_trace_context(subject.trace)
+        with (
+            manual_span(telemetry.tracer, name, parent=parent) as span,
+            telemetry.timed(duration, outcome=UNFINISHED) as timing,
+        ):
+            span.set_attributes({"firm_id": subject.firm_id, "event.type": subject.event_type})
+            yield Consumption(span, timing, subject.event_id)
+
+    return opened

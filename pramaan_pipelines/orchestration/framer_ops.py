@@ -24,9 +24,9 @@ from dagster import (
 )
 from pydantic import Field
 
+from pramaan_pipelines.contracts.envelopes import MatterCreated
 from pramaan_pipelines.contracts.invoke import InvokeAnswer, InvokePayload
-from pramaan_pipelines.contracts.outcomes import EnvelopeRefusedError, Outcome, SkipReason
-from pramaan_pipelines.errors import DestinationError
+from pramaan_pipelines.contracts.outcomes import Outcome, SkipReason
 from pramaan_pipelines.framer import gates
 from pramaan_pipelines.framer.agent import AgentInvoker
 from pramaan_pipelines.framer.claims import Fence, FrameJobClaims
@@ -34,26 +34,12 @@ from pramaan_pipelines.messaging.consumer import QueueConsumer
 from pramaan_pipelines.orchestration import names
 from pramaan_pipelines.orchestration.at_gate import at_gate, log_end, tag_trace
 from pramaan_pipelines.orchestration.consume_span import Consumption
+from pramaan_pipelines.orchestration.deliveries import DeliveryConfig, hold, read
 from pramaan_pipelines.orchestration.pointers import Claimed, Ended, Parsed, Visit
 from pramaan_pipelines.orchestration.road import AGENT, AGENT_RUNS, FRAME_JOBS
 from pramaan_pipelines.settings import Settings
 from pramaan_pipelines.store.database import Database
 from pramaan_pipelines.telemetry.propagation import stamp_current_trace
-
-
-class DeliveryConfig(Config):
-    """One delivery of one message. The body holds validated pointers and marks, nothing else."""
-
-    body: str = Field(description="the envelope, cut down to its valid pointer fields")
-    problems: list[str] = Field(
-        default_factory=list, description="where the sensor found the body wanting; never a value"
-    )
-    message_id: str = Field(description="SQS message id")
-    receipt_handle: str = Field(description="what this delivery is deleted or handed back with")
-    receive_count: int = Field(ge=1, description="which delivery of the message this is")
-    traceparent: str | None = Field(
-        default=None, description="of the message's AWSTraceHeader, where the body has no trace"
-    )
 
 
 class OwedConfig(Config):
@@ -80,25 +66,8 @@ def parse_gate(
     """Validate what the sensor passed on, with the same function."""
     tag_trace(context, consume_span)
     with at_gate(context, "parse", consume_span):
-        # However long the run stood in Dagster's queue, from here on the message is its own for a
-        # whole visibility timeout, which is longer than the job may run.
-        try:
-            held = framer_queue.hold(config.receipt_handle)
-        except DestinationError:
-            # It stays hidden as the receive hid it; that is no reason to spend a delivery.
-            context.log.warning("the queue did not answer: the message is not held anew")
-        else:
-            if not held:
-                context.log.warning(
-                    "this delivery's receipt is no longer good: the message may run elsewhere "
-                    "too, where one of the two will end as a duplicate"
-                )
-        try:
-            envelope = gates.parse(config.body)
-        except EnvelopeRefusedError as refused:
-            # The sensor saw what stood in the body; of what was wrong only marks are left here.
-            places = config.problems or refused.places
-            raise EnvelopeRefusedError(refused.reason, places) from None
+        hold(context, framer_queue, config.receipt_handle)
+        envelope = read(config, MatterCreated)
     context.add_output_metadata({"event_id": str(envelope.event_id)})
     return Parsed(envelope=envelope, receipt_handle=config.receipt_handle)
 

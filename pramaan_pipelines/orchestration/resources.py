@@ -14,9 +14,7 @@ from pramaan_pipelines.framer.agentcore import AgentCoreAgent
 from pramaan_pipelines.framer.claims import FrameJobClaims
 from pramaan_pipelines.framer.healing import FrameHealing
 from pramaan_pipelines.framer.sweep import StaleFrameJobSweep
-from pramaan_pipelines.messaging.clients import client
-from pramaan_pipelines.messaging.consumer import QueueConsumer
-from pramaan_pipelines.orchestration.consume_span import consume_span_resource
+from pramaan_pipelines.orchestration.consumers import SUBSCRIPTIONS
 from pramaan_pipelines.orchestration.pointers import pointer_io_manager
 from pramaan_pipelines.settings import Settings, ViewSettings
 from pramaan_pipelines.store.database import Database
@@ -117,16 +115,6 @@ def telemetry_resource(context: InitResourceContext) -> Iterator[Telemetry]:
 
 
 @resource(
-    description="The framer queue (FRAMER_EVENTS_QUEUE_URL), as its consumer.",
-    required_resource_keys={"settings"},
-)
-def framer_queue_resource(context: InitResourceContext) -> QueueConsumer:
-    """Make a client that is as impatient as a tick: nothing here polls for long."""
-    settings = _settings(context)
-    return QueueConsumer(client("sqs", settings), settings.require("framer_events_queue_url"))
-
-
-@resource(
     description="The agent runtime that the invoke reaches (PRAMAAN_AGENT).",
     required_resource_keys={"settings"},
 )
@@ -150,10 +138,9 @@ def make_resources() -> dict[str, ResourceDefinition]:
         "claims": claims_resource,
         "sweep": sweep_resource,
         "healing": healing_resource,
-        "framer_queue": framer_queue_resource,
         "agent": agent_resource,
-        "consume_span": consume_span_resource,
         "io_manager": pointer_io_manager,
+        **{key: made for entry in SUBSCRIPTIONS for key, made in entry.resources().items()},
     }
 
 

@@ -10,7 +10,12 @@ from typing import Final
 
 from dagster import AssetKey, AssetSpec
 
-from pramaan_pipelines.messaging.queues import FRAMER_EVENTS, QUEUES, UNDELIVERABLE
+from pramaan_pipelines.messaging.queues import (
+    FRAMER_EVENTS,
+    QUEUES,
+    UNDELIVERABLE,
+    WatchedQueue,
+)
 from pramaan_pipelines.outbox.lanes import DOMAIN_EVENT, LANES, Lane
 from pramaan_pipelines.watch.checks import subject_of
 
@@ -22,7 +27,6 @@ FRAMER: Final = "framer"
 DOCUMENTS: Final = AssetKey([HOST, "documents"])
 MATTERS: Final = AssetKey([HOST, "matters"])
 CONSENTS: Final = AssetKey([HOST, "firm_inference_egress_consents"])
-FRAMER_QUEUE: Final = AssetKey([MESSAGING, FRAMER_EVENTS.name])
 UNDELIVERABLE_EVENTS: Final = AssetKey([MESSAGING, UNDELIVERABLE])
 FRAME_JOBS: Final = AssetKey([FRAMER, "matter_frame_jobs"])
 AGENT_RUNS: Final = AssetKey([FRAMER, "agent_run"])
@@ -35,6 +39,11 @@ _QUEUE: Final = {"aws", "sqs"}
 def outbox_key(lane: Lane) -> AssetKey:
     """Return the asset of the outbox that `lane` drains."""
     return AssetKey([OUTBOX, subject_of(lane.outbox)])
+
+
+def queue_key(queue: WatchedQueue) -> AssetKey:
+    """Return the asset of `queue`."""
+    return AssetKey([MESSAGING, queue.name])
 
 
 def destination_key(lane: Lane) -> AssetKey:
@@ -131,16 +140,17 @@ def _destinations() -> list[AssetSpec]:
         for key, lanes in senders.items()
     ] + [
         AssetSpec(
-            FRAMER_QUEUE,
+            queue_key(queue),
             deps=[destination_key(DOMAIN_EVENT)],
             group_name=MESSAGING,
             kinds=_QUEUE,
             description=(
-                "The framer queue behind the bus's rule. `framer_events_sensor` makes one run of "
-                "each message. If messages stay visible while no run starts, look at the sensor's "
-                "ticks."
+                "A queue behind a rule of the bus. Its sensor makes one run of each message. If "
+                "messages stay visible while no run starts, look at the sensor's ticks."
             ),
         )
+        for queue in QUEUES
+        if queue_key(queue) not in senders
     ]
 
 
@@ -148,7 +158,7 @@ def _dead_letters() -> list[AssetSpec]:
     return [
         AssetSpec(
             AssetKey([MESSAGING, queue.dead_letters]),
-            deps=[AssetKey([MESSAGING, queue.name])],
+            deps=[queue_key(queue)],
             group_name=MESSAGING,
             kinds=_QUEUE,
             description=(
@@ -177,7 +187,7 @@ def _framer() -> list[AssetSpec]:
     return [
         AssetSpec(
             FRAME_JOBS,
-            deps=[FRAMER_QUEUE, MATTERS, CONSENTS],
+            deps=[queue_key(FRAMER_EVENTS), MATTERS, CONSENTS],
             group_name=FRAMER,
             kinds=_TABLE,
             description=(

@@ -35,9 +35,10 @@ class DocumentLetters(LetterBox):
         )
 
     def judge(self, message: ReceivedMessage) -> Letter:
-        """Say whether it is a message of ours."""
+        """Say whether it is a message of ours, as a lane or the bus puts it on a queue."""
         try:
-            event_id = str(UUID(json.loads(message.body)["event_id"]))
+            body = json.loads(message.body)
+            event_id = str(UUID(body.get("detail", body)["event_id"]))
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             return Letter(message.message_id, None, str(RefusalReason.MALFORMED), ("event_id",))
         return Letter(message.message_id, event_id, None)

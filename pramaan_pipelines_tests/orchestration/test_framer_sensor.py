@@ -24,7 +24,7 @@ from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
 from pramaan_pipelines.definitions import defs
 from pramaan_pipelines.messaging.consumer import QueueConsumer
-from pramaan_pipelines.orchestration import framer
+from pramaan_pipelines.orchestration import subscriptions
 from pramaan_pipelines.orchestration.framer import (
     MAX_FRAMER_RUNS,
     run_request,
@@ -236,5 +236,5 @@ def test_a_run_that_was_left_half_submitted_holds_its_place_for_an_hour_at_the_m
 ) -> None:
     take_places(rail, MAX_FRAMER_RUNS, DagsterRunStatus.NOT_STARTED)
     assert unfinished_framer_runs(rail.instance) == MAX_FRAMER_RUNS
-    monkeypatch.setattr(framer, "LONGEST_LIFE", timedelta(0))
+    monkeypatch.setattr(subscriptions, "LONGEST_LIFE", timedelta(0))
     assert unfinished_framer_runs(rail.instance) == 0
