@@ -8,7 +8,9 @@ from sqlalchemy import String
 
 from pramaan_pipelines.settings import Settings
 from pramaan_pipelines.store.database import make_engine
+from pramaan_pipelines.store.later import do_what_is_left
 from pramaan_pipelines.store.ledger import VERSION_TABLE
+from pramaan_pipelines.store.migrate import Patience
 from pramaan_pipelines.store.tables import HOST_TABLES, METADATA
 
 
@@ -37,6 +39,7 @@ def run() -> None:
     url = context.config.attributes.get("url")
     if url is None:
         url = SecretStr(Settings.load().require("migration_database_url"))
+    patience = context.config.attributes.get("patience", Patience())
     engine = make_engine(url, pool_size=1)
     try:
         with engine.connect() as connection:
@@ -54,12 +57,18 @@ def run() -> None:
                 # One migration at a time, whoever starts it. A lock that is not had soon is an
                 # error rather than a queue of the application's queries behind us.
                 connection.exec_driver_sql("SELECT pg_advisory_xact_lock(4101977)")
-                milliseconds = int(1000 * context.config.attributes.get("lock_seconds", 2.0))
+                milliseconds = int(1000 * patience.lock_seconds)
                 connection.exec_driver_sql(f"SET LOCAL lock_timeout = {milliseconds}")
                 context.run_migrations()
                 if not context.get_context().get_current_heads():
                     # Taken down to nothing, the database keeps nothing of ours.
                     connection.exec_driver_sql(f"DROP TABLE IF EXISTS public.{VERSION_TABLE}")
+        with engine.connect() as connection:
+            do_what_is_left(
+                connection.execution_options(isolation_level="AUTOCOMMIT"),
+                lock_seconds=patience.lock_seconds,
+                build_seconds=patience.build_seconds,
+            )
     finally:
         engine.dispose()
 

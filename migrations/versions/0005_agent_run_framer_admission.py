@@ -23,6 +23,7 @@ depends_on = None
 
 TABLE = "agents.agent_run"
 FRAMER = "vega_matter_frame"
+UNREAD = " NOT VALID"
 FRAMER_SCOPE = (
     f"(agent_key = '{FRAMER}' AND matter_id IS NOT NULL "
     "AND chat_session_id IS NULL AND wizard_form_id IS NULL)"
@@ -59,10 +60,14 @@ def upgrade() -> None:
     for name, definition in ledger.rows(CHECKS):
         widened, impossible = _widened(definition)
         if widened != definition:
+            valid = not (ledger.is_new(TABLE) or widened.endswith(UNREAD))
+            unread = widened + UNREAD if valid else widened
             ledger.run(
-                f"ALTER TABLE {TABLE} DROP CONSTRAINT {name}, ADD CONSTRAINT {name} {widened}",
+                f"ALTER TABLE {TABLE} DROP CONSTRAINT {name}, ADD CONSTRAINT {name} {unread}",
                 f"ALTER TABLE {TABLE} DROP CONSTRAINT {name}, ADD CONSTRAINT {name} {definition}",
             )
+            if valid:
+                ledger.validate_later(TABLE, name)
             ledger.on_undo(_delete_framer_runs(impossible))
     if ledger.exists(
         "SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass(:table) "

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, text
 from pramaan_pipelines.store import migrate, privileges
 from pramaan_pipelines.store.privileges import SEALED
 from pramaan_pipelines.store.roles import APP_ROLE, MAINTENANCE_ROLE
+from pramaan_pipelines.store.tables import METADATA
 
 MAX_SKEW_SECONDS: Final = 5.0
 """Between the host's clock and the database's. Leases and pauses go by the database's alone; times
@@ -37,6 +38,11 @@ POLICIES: Final = text("""
            AND (coalesce(qual, '') = 'true' OR coalesce(with_check, '') = 'true')
     FROM pg_policies WHERE schemaname || '.' || tablename = ANY (CAST(:tables AS text[]))
 """)
+UNBUILT: Final = text("""
+    SELECT name FROM unnest(CAST(:indexes AS text[])) AS wanted(name)
+    WHERE NOT EXISTS (SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(name) AND indisvalid)
+    ORDER BY name
+""")
 OPEN_TO_ALL: Final = "lets everybody past: DROP POLICY it, it is none of the migrations'"
 
 NEEDED_POLICIES: Final = {
@@ -59,6 +65,16 @@ def migration_problems(connection: Connection) -> Iterator[str]:
     for table in SEALED:
         if table not in present:
             yield f"{table} is not there, whatever the revision says: restore it, or migrate anew"
+    indexes = [
+        f"{table.schema}.{index.name}"
+        for table in METADATA.tables.values()
+        for index in table.indexes
+    ]
+    for (index,) in connection.execute(UNBUILT, {"indexes": indexes}):
+        yield (
+            f"index {index} is not there, or its build was broken off: `pramaan migrate` goes on "
+            "with what a migration left; otherwise drop it and create it as migrations/versions has"
+        )
 
 
 def row_security_problems(connection: Connection) -> Iterator[str]:

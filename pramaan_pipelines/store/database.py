@@ -44,6 +44,9 @@ IS_STAFF: Final = text("SELECT current_setting('app.is_staff', true) = 'true'")
 
 _QUOTED_VALUE: Final = re.compile(r': ".*')
 
+LOCK_NOT_AVAILABLE: Final = "55P03"
+"""What Postgres says when lock_timeout is over."""
+
 TIMEOUTS: Final = {"statement_ms": "30000", "lock_ms": "10000", "idle_ms": "120000"}
 """Milliseconds. A drain idles in its transaction while it sends, for 60 s at the most."""
 

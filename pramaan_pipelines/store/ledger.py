@@ -2,8 +2,11 @@
 
 Promises: an object that exists is left as it is; one that is absent is made, and the statement that
 removes it is recorded in the same transaction; a downgrade runs exactly those statements, newest
-first. So the pipeline installs beside the real application and leaves it as it was found.
-Never: drops or changes what it did not make.
+first. So the pipeline installs beside the real application and leaves it as it was found. What has
+to read a whole table that was there before is recorded too, and done after the commit, beside the
+table's writers (`store.later`).
+Never: drops or changes what it did not make; builds an index on, or scans, a table that others may
+be writing to while it is locked.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,6 +19,7 @@ from pramaan_pipelines.errors import SchemaError
 
 LEDGER_TABLE: Final = "pramaan_pipelines_ledger"
 VERSION_TABLE: Final = "pramaan_pipelines_version"
+_MADE: Final = "pramaan_pipelines_made"
 
 
 class Ledger:
@@ -30,8 +34,13 @@ class Ledger:
             CREATE TABLE IF NOT EXISTS public.{LEDGER_TABLE} (
                 id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
                 revision text NOT NULL,
-                undo text NOT NULL
+                undo text NOT NULL,
+                later text
             )""")
+        )
+        # A ledger of an early version lacks it.
+        self._connection.execute(
+            text(f"ALTER TABLE public.{LEDGER_TABLE} ADD COLUMN IF NOT EXISTS later text")
         )
 
     def run(self, do: str, undo: str | None) -> None:
@@ -42,13 +51,29 @@ class Ledger:
 
     def on_undo(self, statement: str) -> None:
         """Record a statement for the downgrade."""
+        self._record(statement, None)
+
+    def after_commit(self, do: str, undo: str) -> None:
+        """Record `do` for after the commit, outside of a transaction, and `undo`.
+
+        Args:
+            do: one of the statements that `store.later` knows.
+            undo: also where `do` was not reached.
+        """
+        self._record(undo, do)
+
+    def _record(self, undo: str, later: str | None) -> None:
         self._connection.execute(
             text(
-                f"INSERT INTO public.{LEDGER_TABLE} (revision, undo) "  # noqa: S608
-                "VALUES (:revision, :undo)"
+                f"INSERT INTO public.{LEDGER_TABLE} (revision, undo, later) "  # noqa: S608
+                "VALUES (:revision, :undo, :later)"
             ),
-            {"revision": self._revision, "undo": statement},
+            {"revision": self._revision, "undo": undo, "later": later},
         )
+
+    def is_new(self, table: str) -> bool:
+        """Tell whether this transaction made `table`: then nobody else can be at it."""
+        return table in self._connection.info.get(_MADE, ())
 
     def undo(self) -> None:
         """Run what this revision recorded, newest first, and forget it.
@@ -97,6 +122,7 @@ class Ledger:
         if self.absent(name):
             parts = [*(f"{column} {ddl}" for column, ddl in columns.items()), *constraints]
             self.run(f"CREATE TABLE {name} ({', '.join(parts)})", f"DROP TABLE {name}")
+            self._connection.info.setdefault(_MADE, set()).add(name)
             return True
         for column, ddl in columns.items():
             self.column(name, column, ddl)
@@ -116,10 +142,23 @@ class Ledger:
             )
 
     def index(self, schema: str, name: str, definition: str, *, unique: bool = False) -> None:
-        """Make the index `name` on `definition` (`table (columns) WHERE ...`)."""
-        if not self.exists("SELECT 1 WHERE to_regclass(:n) IS NOT NULL", n=f"{schema}.{name}"):
-            kind = "UNIQUE INDEX" if unique else "INDEX"
+        """Make the index `name` on `definition` (`table (columns) WHERE ...`).
+
+        One that a build left invalid is none.
+        """
+        if self.exists(
+            "SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(:n) AND indisvalid",
+            n=f"{schema}.{name}",
+        ):
+            return
+        kind = "UNIQUE INDEX" if unique else "INDEX"
+        if self.is_new(definition.split(maxsplit=1)[0]):
             self.run(f"CREATE {kind} {name} ON {definition}", f"DROP INDEX {schema}.{name}")
+        else:
+            self.after_commit(
+                f"CREATE {kind} CONCURRENTLY {name} ON {definition}",
+                f"DROP INDEX IF EXISTS {schema}.{name}",
+            )
 
     def check(self, table: str, name: str, expression: str) -> None:
         """Add the CHECK constraint `name`."""
@@ -129,9 +168,19 @@ class Ledger:
             name=name,
         ):
             self.run(
-                f"ALTER TABLE {table} ADD CONSTRAINT {name} CHECK ({expression})",
+                f"ALTER TABLE {table} ADD CONSTRAINT {name} {self.unread(table, expression)}",
                 f"ALTER TABLE {table} DROP CONSTRAINT {name}",
             )
+            self.validate_later(table, name)
+
+    def unread(self, table: str, expression: str) -> str:
+        """Return the CHECK of `expression`, for which no row that is there already is read."""
+        return f"CHECK ({expression})" + ("" if self.is_new(table) else " NOT VALID")
+
+    def validate_later(self, table: str, name: str) -> None:
+        """Read the rows that were there before the CHECK `name`, after the commit."""
+        if not self.is_new(table):
+            self.after_commit(f"ALTER TABLE {table} VALIDATE CONSTRAINT {name}", "SELECT 1")
 
     def unique(self, table: str, name: str, column: str) -> None:
         """Make `column` unique by itself, where neither a constraint nor an index does so yet."""
@@ -143,9 +192,16 @@ class Ledger:
             table=table,
             column=column,
         ):
-            self.run(
-                f"ALTER TABLE {table} ADD CONSTRAINT {name} UNIQUE ({column})",
-                f"ALTER TABLE {table} DROP CONSTRAINT {name}",
+            undo = f"ALTER TABLE {table} DROP CONSTRAINT IF EXISTS {name}"
+            if self.is_new(table):
+                self.run(f"ALTER TABLE {table} ADD CONSTRAINT {name} UNIQUE ({column})", undo)
+                return
+            self.after_commit(
+                f"CREATE UNIQUE INDEX CONCURRENTLY {name} ON {table} ({column})",
+                f"DROP INDEX IF EXISTS {table.split('.', maxsplit=1)[0]}.{name}",
+            )
+            self.after_commit(
+                f"ALTER TABLE {table} ADD CONSTRAINT {name} UNIQUE USING INDEX {name}", undo
             )
 
     def force_row_security(self, table: str) -> None:

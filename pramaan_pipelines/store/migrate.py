@@ -18,10 +18,14 @@ from sqlalchemy.exc import OperationalError
 
 import pramaan_pipelines
 from pramaan_pipelines.errors import SchemaError
-from pramaan_pipelines.store.database import make_engine, sqlstate, transaction
+from pramaan_pipelines.store.database import (
+    LOCK_NOT_AVAILABLE,
+    make_engine,
+    sqlstate,
+    transaction,
+)
 from pramaan_pipelines.store.ledger import VERSION_TABLE
 
-LOCK_NOT_AVAILABLE: Final = "55P03"
 _PACKAGE: Final = Path(pramaan_pipelines.__file__).parent
 
 
@@ -36,24 +40,29 @@ class Patience:
         lock_seconds: for one lock.
         tries: of the whole migration, which is one transaction.
         pause_seconds: before the second try; twice as long before each next.
+        build_seconds: for the transactions that are older than an index that is built after the
+            commit, which wait for nothing meanwhile.
     """
 
     lock_seconds: float = 2.0
     tries: int = 6
     pause_seconds: float = 1.0
+    build_seconds: float = 600.0
 
 
 def upgrade(url: SecretStr, revision: str = "head", patience: Patience = Patience()) -> None:
     """Migrate the database at `url` (as its owner) up to `revision`, or change nothing.
 
+    What has to read a table that others write to is done after the commit (`store.later`).
+
     Raises:
         DatabaseUnavailableError: no connection is to be had.
-        SchemaError: a lock was not to be had.
+        SchemaError: a lock was not to be had, or something is left for the next migration.
     """
     current(url)
     for turn in range(patience.tries):
         try:
-            command.upgrade(_config(url, patience.lock_seconds), revision)
+            command.upgrade(_config(url, patience), revision)
         except OperationalError as error:
             if sqlstate(error) != LOCK_NOT_AVAILABLE:
                 raise
@@ -108,7 +117,7 @@ def revision_of(connection: Connection) -> str | None:
     return None if found is None else str(found)
 
 
-def _config(url: SecretStr, lock_seconds: float = Patience.lock_seconds) -> Config:
+def _config(url: SecretStr, patience: Patience = Patience()) -> Config:
     # A wheel carries the migrations inside the package, a checkout beside it.
     inside = _PACKAGE / "migrations"
     config = Config()
@@ -116,5 +125,5 @@ def _config(url: SecretStr, lock_seconds: float = Patience.lock_seconds) -> Conf
         "script_location", str(inside if inside.exists() else _PACKAGE.parent / "migrations")
     )
     config.attributes["url"] = url
-    config.attributes["lock_seconds"] = lock_seconds
+    config.attributes["patience"] = patience
     return config
