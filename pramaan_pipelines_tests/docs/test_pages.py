@@ -1,4 +1,4 @@
-"""Every command of the runbook is run, and every statement of the pages."""
+"""Every command of the runbook is run, and its question to the database."""
 
 import os
 import re
@@ -8,14 +8,12 @@ from uuid import uuid4
 
 import psycopg
 import pytest
-from pydantic import SecretStr
 
 from pramaan_pipelines.cli import main
 from pramaan_pipelines.framer.claims import Claim, FrameJobClaims, FrameRequest
 from pramaan_pipelines.local.postgres import EmbeddedPostgres
-from pramaan_pipelines.local.roles import APP, MAINTENANCE, OWNER
+from pramaan_pipelines.local.roles import APP, MAINTENANCE
 from pramaan_pipelines.settings import Settings
-from pramaan_pipelines.store import migrate
 from pramaan_pipelines.telemetry.propagation import stamp_current_trace
 from pramaan_pipelines_tests.docs.blocks import DOCS, blocks
 from pramaan_pipelines_tests.orchestration.conftest import configured, nothing_of_the_machine
@@ -113,18 +111,3 @@ def test_the_question_about_another_firm_finds_what_a_wall_that_is_down_lets_thr
     assert counted() == [0, 0]
     world.god.execute("ALTER TABLE matters DISABLE ROW LEVEL SECURITY")
     assert counted() == [1, 0]
-
-
-def test_an_index_is_built_beside_its_writers_as_the_page_says(
-    server: EmbeddedPostgres, database_name: str, world: World
-) -> None:
-    (block,) = blocks("upgrades.md", "sql")
-    world.god.execute("DROP INDEX ops.document_ingest_outbox_pending_idx")
-    with psycopg.connect(server.url(OWNER, database_name), autocommit=True) as owner:
-        for statement in filter(str.strip, block.split(";")):
-            owner.execute(statement.encode())
-    assert world.one(
-        "SELECT indisvalid FROM pg_index "
-        "WHERE indexrelid = 'ops.document_ingest_outbox_pending_idx'::regclass"
-    )
-    migrate.check(SecretStr(server.url(OWNER, database_name)))

@@ -56,6 +56,22 @@ def test_policies_that_are_gone_or_open_are_named(world: World, change: str, tol
     assert told in red.told
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DROP INDEX ops.matter_frame_jobs_owed_idx",
+        "UPDATE pg_index SET indisvalid = false "
+        "WHERE indexrelid = 'ops.matter_frame_jobs_owed_idx'::regclass",
+    ],
+)
+@pytest.mark.usefixtures("configured")
+def test_an_index_that_is_gone_or_half_built_is_named(world: World, change: str) -> None:
+    world.god.execute(change)
+    red = only_red()
+    assert red.name == "migrations"
+    assert "index ops.matter_frame_jobs_owed_idx is not there, or its build" in red.told
+
+
 @pytest.mark.usefixtures("configured")
 def test_a_role_that_bypasses_row_level_security_is_red(
     world: World, server: EmbeddedPostgres, database_name: str, monkeypatch: pytest.MonkeyPatch
