@@ -170,8 +170,13 @@ def a_report(url: str) -> Iterator[psycopg.Connection[tuple[object, ...]]]:
 
 
 def building(god: Connection) -> bool:
-    """Tell whether an index is being built right now."""
-    return bool(god.execute("SELECT 1 FROM pg_stat_progress_create_index").fetchall())
+    """Tell whether the build of an index waits for an older snapshot right now."""
+    return bool(
+        god.execute(
+            "SELECT 1 FROM pg_stat_progress_create_index "
+            "WHERE command = 'CREATE INDEX CONCURRENTLY' AND phase = 'waiting for old snapshots'"
+        ).fetchall()
+    )
 
 
 def test_writers_go_on_while_an_index_is_built_that_has_to_wait_for_a_report(
