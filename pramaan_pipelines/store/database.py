@@ -230,6 +230,9 @@ def make_engine(url: SecretStr, *, pool_size: int = 2) -> Engine:
         pool_size=pool_size,
         max_overflow=pool_size,
         pool_pre_ping=True,
+        # Named in each BEGIN: what a statement reads after it has waited must be what stands then,
+        # and a database's default may be another. Consent and claims rest on it.
+        isolation_level="READ COMMITTED",
         hide_parameters=True,
         connect_args={
             "connect_timeout": 10,

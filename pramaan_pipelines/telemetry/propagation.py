@@ -7,6 +7,7 @@ Never: stamps a context anew on its way; only a producer stamps.
 """
 
 import logging
+import re
 from functools import cache
 from typing import Final
 
@@ -20,6 +21,11 @@ from pramaan_pipelines.contracts.trace import TraceContext
 LOGGER = logging.getLogger(__name__)
 
 _W3C: Final = TraceContextTextMapPropagator()
+
+_KEY: Final = re.compile(
+    r"[a-z][_0-9a-z\-*/]{0,255}|[a-z0-9][_0-9a-z\-*/]{0,240}@[a-z][_0-9a-z\-*/]{0,13}"
+)
+"""Of a tracestate's member, as the SDK has it: https://www.w3.org/TR/trace-context-1/#key"""
 
 XRAY_HEADER: Final = "X-Amzn-Trace-Id"
 """What SQS calls AWSTraceHeader, and EventBridge TraceHeader.
@@ -87,13 +93,29 @@ def _configured() -> TextMapPropagator:
         return _W3C
 
 
+def _state(tracestate: str | None) -> str | None:
+    """Return the members of `tracestate` that the SDK takes.
+
+    Of the first that it does not, such as a key of the newer grammar, it would write the text into
+    its log, and drop them all.
+    """
+    if tracestate is None:
+        return None
+    kept: dict[str, str] = {}
+    for member in tracestate.split(","):
+        key = member.partition("=")[0].strip()
+        if _KEY.fullmatch(key):
+            kept.setdefault(key, member.strip())
+    return ",".join(kept.values()) or None
+
+
 def context_from_trace_context(trace: TraceContext) -> Context | None:
     """Return the context to continue, or None where `trace` holds none that is valid."""
     if trace.traceparent is None:
         return None
     carrier = {"traceparent": trace.traceparent}
-    if trace.tracestate is not None:
-        carrier["tracestate"] = trace.tracestate
+    if state := _state(trace.tracestate):
+        carrier["tracestate"] = state
     context = _W3C.extract(carrier, context=Context())
     return context if get_current_span(context).get_span_context().is_valid else None
 
@@ -108,12 +130,13 @@ def link_from_trace_context(trace: TraceContext) -> Link | None:
     if traceparent is None:
         return None
     _, trace_id, span_id, flags = traceparent.split("-")
+    state = _state(tracestate)
     return Link(
         SpanContext(
             int(trace_id, 16),
             int(span_id, 16),
             is_remote=True,
             trace_flags=TraceFlags(int(flags, 16)),
-            trace_state=TraceState.from_header([tracestate]) if tracestate else None,
+            trace_state=TraceState.from_header([state]) if state else None,
         )
     )

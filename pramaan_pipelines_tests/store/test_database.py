@@ -53,6 +53,32 @@ def test_a_statement_that_takes_too_long_ends(
     assert time.monotonic() - started < 10
 
 
+@pytest.mark.parametrize("level", ["repeatable read", "serializable"])
+@pytest.mark.parametrize("where", ["DATABASE", "ROLE"])
+def test_a_statement_sees_what_was_committed_before_it_whatever_the_default_is(
+    world: World, app_url: SecretStr, database_name: str, where: str, level: str
+) -> None:
+    """The gates read again after they have waited: under a snapshot they would read the past."""
+    for_whom = {"DATABASE": "", "ROLE": "ROLE pramaan_app IN "}[where]
+    world.god.execute(
+        f"ALTER {for_whom}DATABASE {database_name} SET default_transaction_isolation = '{level}'"
+    )
+    asked = text("SELECT granted FROM public.firm_inference_egress_consents")
+    revoke = "UPDATE firm_inference_egress_consents SET granted = false"
+    # A connection of its own, made after the change.
+    other = Database.connect(app_url, pool_size=1)
+    try:
+        with other.firm(world.firm_a) as connection:
+            assert connection.scalar(asked) is True
+            world.god.execute(revoke)
+            assert connection.scalar(asked) is False
+        with other.staff() as connection:
+            level_now = connection.scalar(text("SHOW transaction_isolation"))
+        assert level_now == "read committed"
+    finally:
+        other.close()
+
+
 def test_a_scope_commits_at_its_end_and_an_error_takes_everything_back(world: World) -> None:
     insert = text("INSERT INTO matters (firm_id, title) VALUES (:firm, 'A matter')")
     with world.database.firm(world.firm_a) as connection:

@@ -137,6 +137,30 @@ def test_a_hostile_stored_trace_is_no_link_and_no_parent(traceparent: str | None
     assert context_from_trace_context(trace) is None
 
 
+@pytest.mark.parametrize(
+    ("tracestate", "kept"),
+    [
+        ("vendor=1,2nd=PRIVILEGED,tenant@system=3", {"vendor": "1", "tenant@system": "3"}),
+        ("2nd=PRIVILEGED", {}),
+        ("us@er@x=PRIVILEGED, vendor=1", {"vendor": "1"}),
+        ("vendor=1,other=2,vendor=PRIVILEGED", {"vendor": "1", "other": "2"}),
+        (",".join(f"k{n}={n}" for n in range(32)), {f"k{n}": str(n) for n in range(32)}),
+    ],
+)
+def test_of_a_tracestate_what_the_sdk_does_not_take_is_left_out_and_not_logged(
+    caplog: pytest.LogCaptureFixture, tracestate: str, kept: dict[str, str]
+) -> None:
+    """It would log the text of the first such member, and drop the others with it."""
+    trace = TraceContext.of(TRACEPARENT, tracestate)
+    assert trace.tracestate == tracestate
+    link, context = link_from_trace_context(trace), context_from_trace_context(trace)
+    assert link is not None
+    assert link.context.trace_state.items() == kept.items()
+    assert list(link.context.trace_state) == list(kept)
+    assert get_current_span(context).get_span_context().trace_state == link.context.trace_state
+    assert not caplog.records
+
+
 @pytest.mark.parametrize("flags", ["00", "01", "02", "03"])
 def test_eb04_a_trace_goes_through_a_span_and_comes_out_with_its_id_and_state(
     record: TelemetryRecord, flags: str
