@@ -1,6 +1,7 @@
 """What Dagster loads: frozen names, everything RUNNING, nothing opened at import."""
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -81,7 +82,16 @@ import warnings
 with warnings.catch_warnings():
     # As in pyproject: a parameter that Dagster passes to itself.
     warnings.filterwarnings("ignore", "Parameter .owners. of initializer .SensorDefinition")
+    from dagster._core.remote_representation.external_data import RepositorySnap
     loaded = pramaan_pipelines.definitions.defs.get_repository_def()
+    # What the code server makes of it: every job, schedule, sensor, and the asset graph. There
+    # Dagster asks itself for what it deprecated.
+    warnings.filterwarnings("ignore", "Property .ScheduleDefinition.environment_vars. is")
+    snap = RepositorySnap.from_def(loaded)
+assert snap.job_datas or snap.job_refs
+assert {s.name for s in loaded.schedule_defs} == {s.name for s in snap.schedules}
+assert {s.name for s in loaded.sensor_defs} == {s.name for s in snap.sensors}
+assert len(snap.asset_nodes) == len(loaded.asset_graph.get_all_asset_keys())
 print(len([name for name in loaded.job_names if not name.startswith("__")]))
 """
 
@@ -212,7 +222,20 @@ def test_the_framer_runs_longest_road_fits_in_the_queues_visibility(name: str) -
 
 
 def test_loading_warns_of_nothing_and_opens_no_socket(tmp_path: Path) -> None:
-    done = in_a_fresh_process(tmp_path, "-W", "error", "-c", NO_SOCKETS)
+    """Postgres's library connects below Python's sockets, so somebody listens there."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/none"
+        database = url.replace("http://", "postgresql://nobody@") + "?connect_timeout=2"
+        environment = dict.fromkeys(REQUIRED, url) | {
+            "PRAMAAN_ENVIRONMENT": "test",
+            "DATABASE_URL": database,
+            "MAINTENANCE_DATABASE_URL": database,
+            "AWS_ENDPOINT_URL": url,
+        }
+        done = in_a_fresh_process(tmp_path, "-W", "error", "-c", NO_SOCKETS, **environment)
+        listener.setblocking(False)  # noqa: FBT003 - it takes no name
+        with pytest.raises(BlockingIOError):
+            listener.accept()[0].close()
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == str(len(JOBS))
 
