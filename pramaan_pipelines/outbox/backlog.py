@@ -20,17 +20,16 @@ from pramaan_pipelines.outbox.lanes import LANES, OUTBOXES, Lane
 from pramaan_pipelines.store.counting import COUNT_LIMIT, Count, by_index
 from pramaan_pipelines.store.database import require_staff
 
-# One index probe: is anything due now?
+# Each reads {table}_pending_idx (event_type, id), in the order in which a drain takes the rows. The
+# type is a range of one, because an equality would let the planner sort by the primary key instead,
+# and walk over every row that was ever sent; of an EXISTS it would drop the order.
 ANY_DUE: Final = """
-    SELECT EXISTS (
+    SELECT (
         SELECT 1 FROM {table}
         WHERE dispatched_at IS NULL AND parked_at IS NULL
-          AND event_type = :event_type AND next_attempt_at <= now())
+          AND event_type BETWEEN :event_type AND :event_type AND next_attempt_at <= now()
+        ORDER BY event_type, id LIMIT 1) IS NOT NULL
 """
-
-# {table}_pending_idx (event_type, id), in the order in which a drain takes the rows. The type is a
-# range of one, because an equality would let the planner sort by the primary key instead, and walk
-# over every row that was ever sent.
 PENDING: Final = """
     SELECT count(*), coalesce(extract(epoch FROM now() - min(created_at)), 0) FROM (
         SELECT created_at FROM {table}

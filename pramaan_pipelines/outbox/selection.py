@@ -21,13 +21,16 @@ from pramaan_pipelines.telemetry.provider import MAX_BATCH_ROWS
 
 MAX_MESSAGE_BYTES: Final = 256 * 1024
 
-# Reads {table}_pending_idx (event_type, id) WHERE dispatched_at IS NULL AND parked_at IS NULL.
+# Reads {table}_pending_idx (event_type, id) WHERE dispatched_at IS NULL AND parked_at IS NULL. The
+# type is a range of one: by an equality the primary key would be in order too, and where the
+# statistics say that most rows are pending (an outage's backlog, drained since), it would be walked
+# over every row that was ever sent.
 SELECT_PENDING: Final = """
     SELECT {columns} FROM {table}
     WHERE dispatched_at IS NULL AND parked_at IS NULL
-      AND event_type = :event_type AND next_attempt_at <= now()
+      AND event_type BETWEEN :event_type AND :event_type AND next_attempt_at <= now()
       AND (CAST(:only AS bigint) IS NULL OR id = :only)
-    ORDER BY id
+    ORDER BY event_type, id
     LIMIT :max_rows
     FOR UPDATE SKIP LOCKED
 """

@@ -1,5 +1,6 @@
 """EXPLAIN guards: what is asked every minute costs nothing for the rows already sent."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -7,12 +8,16 @@ from sqlalchemy import text
 
 from pramaan_pipelines.outbox.backlog import ANY_DUE, OLDEST, PARKED, PENDING, STUCK, UNCLAIMED
 from pramaan_pipelines.outbox.lanes import Lane
+from pramaan_pipelines.outbox.redrive import REDRIVEN, SELECTED, SHOW
+from pramaan_pipelines.outbox.replay_selection import UNSENT_DUE, UNSENT_ONCE, before_day
 from pramaan_pipelines.outbox.selection import BATCH, COLUMNS, SELECT_PENDING
 from pramaan_pipelines.store.database import Database
 from pramaan_pipelines_tests.outbox.bench import put
 from pramaan_pipelines_tests.support.world import World
 
 SENT = 20_000
+BACKLOG = 8_000
+TODAY = datetime.now(UTC).date
 
 
 @pytest.fixture
@@ -23,6 +28,28 @@ def grown(world: World, lane: Lane) -> Lane:
     world.god.execute(f"UPDATE {table} SET dispatched_at = now()")  # noqa: S608
     put(world, lane, 50)
     world.god.execute(f"VACUUM ANALYZE {table}")
+    return lane
+
+
+@pytest.fixture(params=["of an empty table", "of a backlog", "of parked rows", "of no time"])
+def misled(world: World, lane: Lane, request: pytest.FixtureRequest) -> Lane:
+    """The same, with statistics of a time when nothing of it had been sent.
+
+    So they stand while a long outage's backlog is drained, and until the next ANALYZE comes.
+    """
+    table = lane.outbox.table
+    world.god.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = false)")
+    if request.param == "of an empty table":
+        world.god.execute(f"ANALYZE {table}")
+    put(world, lane, BACKLOG)
+    if request.param == "of parked rows":
+        world.god.execute(f"UPDATE {table} SET parked_at = now()")  # noqa: S608
+    if request.param in {"of a backlog", "of parked rows"}:
+        world.god.execute(f"ANALYZE {table}")
+    world.god.execute(f"UPDATE {table} SET dispatched_at = now(), parked_at = NULL")  # noqa: S608
+    # So that what is read is what the plan chose, and not what no vacuum has taken away yet.
+    world.god.execute(f"VACUUM {table}")
+    put(world, lane, 50)
     return lane
 
 
@@ -45,6 +72,20 @@ def test_the_drain_and_the_backlog_read_partial_indexes_and_never_the_rows_alrea
     assert indexes_read(UNCLAIMED, grown, database) == {"pending_idx"}
 
 
+def test_no_statistics_lead_a_drain_a_replay_or_a_redrive_over_the_rows_already_sent(
+    misled: Lane, database: Database
+) -> None:
+    keys = SELECT_PENDING.replace("{columns}", "created_at, id")
+    for live in (BATCH.format(rows=SELECT_PENDING, order="id"), keys, ANY_DUE):
+        assert indexes_read(live, misled, database) == {"pending_idx"}
+    for query in (UNSENT_ONCE, UNSENT_DUE):
+        replay = BATCH.format(rows=query, order="created_at, id")
+        assert indexes_read(replay, misled, database) == {"pending_day_idx"}
+    for redrive in (SHOW, REDRIVEN):
+        query = redrive.replace("{selected}", SELECTED)
+        assert indexes_read(query, misled, database) == {"parked_idx"}
+
+
 def indexes_read(query: str, lane: Lane, database: Database) -> set[str]:
     """Run `query` as staff; return the indexes it read, having checked that it read no more."""
     table = lane.outbox.table
@@ -57,6 +98,13 @@ def indexes_read(query: str, lane: Lane, database: Database) -> set[str]:
         "known": [str(lane.event_type)],
         "kinds": 10,
         "limit": 1000,
+        "rows": 500,
+        "since": None,
+        "until": None,
+        "reason": None,
+        "day": TODAY(),
+        "passed_at": before_day(TODAY())[0],
+        "passed_id": before_day(TODAY())[1],
     }
     filled = query.format(table=table, columns=COLUMNS.format(body=lane.outbox.body))
     statement = text("EXPLAIN (ANALYZE, FORMAT JSON) " + filled)
