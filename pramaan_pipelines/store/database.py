@@ -35,10 +35,12 @@ SET_SCOPE: Final = text("""
            set_config('app.user_id', :user_id, true),
            set_config('app.role', :role, true),
            set_config('app.is_staff', :is_staff, true),
+           set_config('DateStyle', 'ISO, MDY', true),
            set_config('statement_timeout', :statement_ms, true),
            set_config('lock_timeout', :lock_ms, true),
            set_config('idle_in_transaction_session_timeout', :idle_ms, true)
 """)
+"""The style of dates goes with it, for psycopg reads times in ISO's alone."""
 
 IS_STAFF: Final = text("SELECT current_setting('app.is_staff', true) = 'true'")
 
@@ -238,6 +240,8 @@ def make_engine(url: SecretStr, *, pool_size: int = 2) -> Engine:
             "connect_timeout": 10,
             "application_name": "pramaan-pipelines",
             "prepare_threshold": None,
+            # A database's default may be another, which cannot hold what a firm has written.
+            "client_encoding": "utf8",
             # A host that vanishes without a word would otherwise hold a drain for many minutes.
             "keepalives_idle": 10,
             "keepalives_interval": 5,

@@ -1,5 +1,6 @@
 """What the application calls inside its own transaction."""
 
+import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -15,6 +16,7 @@ from sqlalchemy.orm import Session
 from pramaan_pipelines.contracts.envelopes import parse_matter_created
 from pramaan_pipelines.contracts.event_types import EventType
 from pramaan_pipelines.errors import ScopeError
+from pramaan_pipelines.outbox.lanes import DOCUMENT_INGEST
 from pramaan_pipelines.outbox.producers import (
     CreatedMatter,
     create_matter,
@@ -22,8 +24,11 @@ from pramaan_pipelines.outbox.producers import (
     insert_document_ingest_event,
     request_registration,
 )
+from pramaan_pipelines.settings import Settings
 from pramaan_pipelines.store.database import enter_firm
+from pramaan_pipelines_tests.outbox.bench import Relay
 from pramaan_pipelines_tests.support.records import TelemetryRecord
+from pramaan_pipelines_tests.support.stub import Stub, bodies
 from pramaan_pipelines_tests.support.waiting import until_blocked
 from pramaan_pipelines_tests.support.world import ENVIRONMENT, World, envelope
 
@@ -162,6 +167,23 @@ def test_a_request_under_another_firm_s_scope_is_an_error(world: World, claimed:
 def test_a_request_for_a_document_that_is_not_there_is_an_error(world: World) -> None:
     with pytest.raises(ScopeError):
         request(world, uuid4())
+
+
+def test_a_firm_that_announces_another_s_document_is_carried_under_its_own_name_alone(
+    world: World, stub: Stub, stubbed: Settings, record: TelemetryRecord
+) -> None:
+    """What docs/isolation.md says: whoever consumes it sees no such document under that firm."""
+    foreign, visible = world.document(world.firm_a), text("SELECT id FROM public.documents")
+    with world.database.firm(world.firm_b) as connection:
+        insert_document_ingest_event(connection, firm_id=world.firm_b, document_id=foreign)
+    assert Relay(DOCUMENT_INGEST, stubbed, world.database, record).drain().sent == 1
+    ((sent,),) = [bodies(request) for request in stub.requests]
+    assert str(world.firm_a) not in sent
+    told = json.loads(sent)
+    assert (told["firm_id"], told["document_id"]) == (str(world.firm_b), str(foreign))
+    with world.database.firm(UUID(told["firm_id"])) as connection:
+        assert foreign not in set(connection.scalars(visible))
+    assert status(world, foreign) == "not_requested"
 
 
 def test_no_producer_writes_into_another_firm_s_outbox(world: World) -> None:

@@ -54,6 +54,10 @@ TRICKS: Final = (
             "SELECT set_config('role', '{role}', true)",
         )
     ),
+    *(
+        _denied(f"a default for every later session: {what}", f"ALTER ROLE pramaan_app SET {what}")
+        for what in ("app.is_staff = 'true'", "app.firm_id = '{a}'")
+    ),
     _denied("switch row level security off", "SET row_security = off", LOOK),
     _denied("play a replica", "SET session_replication_role = replica"),
     *(
@@ -113,6 +117,8 @@ TRICKS: Final = (
             "SELECT pg_read_file('postgresql.conf')",
             "SELECT pg_ls_dir('.')",
             "SELECT lo_import('/etc/hostname')",
+            "SELECT lo_export(1, '/tmp/mine')",
+            "SELECT pg_ls_waldir()",
         )
     ),
     *(

@@ -2,6 +2,7 @@
 
 import time
 import traceback
+from datetime import UTC, date, datetime
 from uuid import UUID, uuid4
 
 import pytest
@@ -75,6 +76,26 @@ def test_a_statement_sees_what_was_committed_before_it_whatever_the_default_is(
         with other.staff() as connection:
             level_now = connection.scalar(text("SHOW transaction_isolation"))
         assert level_now == "read committed"
+    finally:
+        other.close()
+
+
+@pytest.mark.parametrize(
+    "default", ["client_encoding = 'latin1'", "DateStyle = 'German'", "DateStyle = 'SQL, DMY'"]
+)
+def test_a_scope_reads_what_was_written_whatever_the_defaults_are(
+    world: World, app_url: SecretStr, database_name: str, default: str
+) -> None:
+    world.god.execute(f"ALTER ROLE pramaan_app IN DATABASE {database_name} SET {default}")
+    title, other = "Erbsache \u6f22 \u20ac", Database.connect(app_url, pool_size=1)
+    matter = text("INSERT INTO public.matters (firm_id, title) VALUES (:firm, :title)")
+    try:
+        with other.firm(world.firm_a) as connection:
+            connection.execute(matter, {"firm": world.firm_a, "title": title})
+            read = connection.execute(text("SELECT title, now(), DATE '2026-02-01' FROM matters"))
+            found, now, day = read.one()
+        assert (found, day) == (title, date(2026, 2, 1))
+        assert abs((datetime.now(UTC) - now).total_seconds()) < 600
     finally:
         other.close()
 
