@@ -17,6 +17,7 @@ from sqlalchemy import Connection
 
 from pramaan_pipelines.contracts.text import safe_text
 from pramaan_pipelines.doctor import database, exported
+from pramaan_pipelines.doctor.agent import agent_check
 from pramaan_pipelines.doctor.check import WELL, Check, checked, unchecked
 from pramaan_pipelines.errors import PramaanError
 from pramaan_pipelines.messaging.verification import QUEUE_SETTINGS, stack_problems
@@ -55,6 +56,8 @@ def examine() -> list[Check]:
     checks.append(checked("credentials", _credentials))
     if not unprovisioned:
         checks.append(checked("queues and bus", lambda: _messaging(settings)))
+    if settings.pramaan_agent == "agentcore":
+        checks.append(agent_check(settings))
     checks.append(_dagster(os.environ.get("DAGSTER_HOME")))
     well = WELL if exported.asked_for() else exported.NOTHING_ASKED
     checks.append(checked("telemetry", exported.export_problems, well))

@@ -72,6 +72,11 @@ def agent_client(*, region: str, read_seconds: float) -> Any:
     return _make("bedrock-agentcore", region, None, read_seconds, 1)
 
 
+def agent_control_client(*, region: str) -> Any:
+    """Return a new client of what describes the agent runtimes of `region`; only doctor asks it."""
+    return _make("bedrock-agentcore-control", region, None, READ_SECONDS, ATTEMPTS)
+
+
 def _make(
     service: str, region: str, endpoint_url: str | None, read_seconds: float, attempts: int
 ) -> Any:
