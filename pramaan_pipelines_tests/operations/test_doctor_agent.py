@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
+from typing import Any
 
 import pytest
 from botocore.loaders import Loader
@@ -108,7 +109,8 @@ def test_an_endpoint_that_does_not_serve_is_red(described: Described, status: st
 def test_the_statuses_are_all_that_the_model_knows() -> None:
     shape = MODEL.output_shape
     assert shape is not None
-    assert set(shape.members["status"].enum) == NOT_SERVING | SERVING
+    status: Any = shape.members["status"]
+    assert set(status.enum) == NOT_SERVING | SERVING
 
 
 def test_a_runtime_in_another_region_is_red_and_not_asked(described: Described) -> None:
