@@ -7,7 +7,7 @@ from queue import Queue
 
 import pytest
 import requests
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from opentelemetry.util.re import parse_env_headers
 from pydantic import SecretStr
@@ -97,11 +97,12 @@ def test_what_would_be_shown_for_being_wrong_is_refused_without_being_shown(
     assert said.count("traces are not exported") == len(REFUSED) - 1
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(codec="utf-8"), max_size=40) | st.from_regex(r"[\w%=, ]{0,40}"))
 def test_headers_that_are_taken_are_taken_by_the_sdk_in_silence(text: str) -> None:
-    settings = ExportSettings(otel_exporter_otlp_headers=SecretStr(text))
+    wanted = ExportSettings(otel_exporter_otlp_headers=SecretStr(text))
     try:
-        found = asked.headers(settings, "traces")
+        found = asked.headers(wanted, "traces")
     except ValueError:
         return
     heard = Queue[logging.LogRecord]()
