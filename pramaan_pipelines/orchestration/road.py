@@ -71,7 +71,9 @@ def _application() -> list[AssetSpec]:
             kinds=_TABLE,
             description=(
                 "The application's documents, with their registration_status. Written by the "
-                "application; nothing here changes but the registration_status of a request."
+                "application; nothing here changes but the registration_status of a request. One "
+                "that stays `queued` while nothing is pending was sent: look at its queue's "
+                "consumer."
             ),
         ),
         AssetSpec(
@@ -215,7 +217,7 @@ def _framer() -> list[AssetSpec]:
             description=(
                 "The agent that builds the frame, behind one seam; each materialization is an "
                 "invoke that it answered. It dedupes by agent_run_id, so that a repeated invoke is "
-                "harmless."
+                "harmless. While it is out, runs are red at `invoke` and say what comes next."
             ),
         ),
     ]
