@@ -73,6 +73,16 @@ class Person:
             else:
                 return found
 
+    @contextmanager
+    def sees_far(self) -> Iterator[None]:
+        """See a list to its end while the block runs: the UI draws only the rows in sight."""
+        width, height = SIZE
+        self.page.set_viewport_size({"width": width, "height": 6 * height})
+        try:
+            yield
+        finally:
+            self.page.set_viewport_size({"width": width, "height": height})
+
     def takes_a_picture(self, name: str) -> None:
         """Keep a screenshot, once what moves has come to rest."""
         self.page.wait_for_timeout(1500)
