@@ -3,7 +3,8 @@
 A lease of 0 s lets every claim win by taking over, in both, so that a second holds claims and not
 refusals. The bare one is that one statement, alone in its transaction, by a superuser past row
 level security, from pgbench (psycopg where there is none); ours is the gate: scope, upsert,
-visibility, consent, the superseded run, the new run row.
+visibility, consent, the superseded run, the new run row. Between the two stands the gate's own
+transaction, its statements from pgbench as the service role: what no client could do without.
 """
 
 import json
@@ -20,7 +21,12 @@ from time import perf_counter
 from typing import Final
 
 import psycopg
+from sqlalchemy import TextClause
 
+from pramaan_pipelines.contracts.invoke import FRAME_AGENT_KEY
+from pramaan_pipelines.framer.claims import CLAIM, FAIL_SUPERSEDED, INSERT_RUN
+from pramaan_pipelines.framer.gates import CONSENT, SUBJECT
+from pramaan_pipelines.store.database import FIRM_ADMIN, SET_SCOPE, TIMEOUTS
 from pramaan_pipelines_tests.bench.drains import WORKER_MODULE
 from pramaan_pipelines_tests.bench.measure import Contender, Line, Sample, interleaved
 from pramaan_pipelines_tests.bench.site import Ground, Site
@@ -118,28 +124,27 @@ class Bare:
         rate = self._pgbench(self.pgbench) if self.pgbench else self._psycopg()
         return Sample(rate)
 
+    def _url(self) -> str:
+        return self.site.server.admin_url(str(self.ground.world.god.info.dbname))
+
+    def _script(self) -> list[str]:
+        return [UPSERT.format(firm=self.ground.world.firm_a, number=":number")]
+
     def _pgbench(self, program: str) -> float:
-        firm = self.ground.world.firm_a
-        info = self.ground.world.god.info
         with TemporaryDirectory() as folder:
             script = Path(folder) / "claim.sql"
-            upsert = UPSERT.format(firm=firm, number=":number").replace("\n", " ")
-            script.write_text(f"\\set number random(1, {len(self.matters)})\n{upsert};\n")
+            lines = [" ".join(statement.split()) for statement in self._script()]
+            ends = [line if "\\" in line else f"{line};" for line in lines]
+            chosen = f"\\set number random(1, {len(self.matters)})"
+            script.write_text("\n".join([chosen, *ends, ""]))
             clients = str(self.contenders)
             jobs = str(min(self.contenders, os.cpu_count() or 1))
             done = subprocess.run(
                 [
                     *(program, "-n", "-f", str(script), "-c", clients, "-j", jobs),
-                    *("-T", str(max(1, round(self.seconds)))),
+                    *("-T", str(max(1, round(self.seconds))), self._url()),
                 ],
-                env={
-                    "PATH": os.environ["PATH"],
-                    "PGHOST": info.host,
-                    "PGPORT": str(info.port),
-                    "PGUSER": info.user,
-                    "PGPASSWORD": info.password,
-                    "PGDATABASE": info.dbname,
-                },
+                env={"PATH": os.environ["PATH"]},
                 check=True,
                 capture_output=True,
                 text=True,
@@ -149,7 +154,7 @@ class Bare:
         return float(found[1])
 
     def _psycopg(self) -> float:
-        url = self.site.server.admin_url(str(self.ground.world.god.info.dbname))
+        url = self._url()
         counts = [0] * self.contenders
         until = perf_counter() + self.seconds
 
@@ -172,6 +177,51 @@ class Bare:
         return sum(counts) / self.seconds
 
 
+@dataclass
+class Transaction(Bare):
+    """The gate's own statements, with nothing around them."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.name = "its transaction, pgbench"
+
+    def _url(self) -> str:
+        return self.ground.url
+
+    def _script(self) -> list[str]:
+        firm = self.ground.world.firm_a
+        values = {
+            "firm_id": f"'{firm}'",
+            "matter_id": "lpad(to_hex(:number), 32, '0')::uuid",
+            "user_id": "''",
+            "role": f"'{FIRM_ADMIN}'",
+            "is_staff": "'false'",
+            "lease": "0",
+            **{name: f"'{value}'" for name, value in TIMEOUTS.items()},
+            "run_id": "gen_random_uuid()",
+            "event_id": "gen_random_uuid()",
+            "agent_key": f"'{FRAME_AGENT_KEY}'",
+            "generation": ":claimed_generation",
+            "traceparent": "NULL",
+            "tracestate": "NULL",
+        }
+
+        def filled(statement: TextClause) -> str:
+            return re.sub(r"(?<!:):(\w+)", lambda found: values[found[1]], statement.text)
+
+        return [
+            "BEGIN",
+            filled(SET_SCOPE),
+            # A claim that began before the last winner's lease did is lost, and counts here.
+            "\\set claimed_generation 0",
+            f"{filled(CLAIM)} \\aset",
+            "\\if :claimed_generation",
+            *(filled(statement) for statement in (SUBJECT, CONSENT, FAIL_SUPERSEDED, INSERT_RUN)),
+            "\\endif",
+            "COMMIT",
+        ]
+
+
 def _reset(ground: Ground) -> None:
     ground.world.god.execute("TRUNCATE agents.agent_run, ops.matter_frame_jobs")
 
@@ -187,11 +237,14 @@ def lines(
     made = []
     for place, some in (("one matter", matters[:1]), ("many matters", matters)):
         for count in contenders or ((1, 16) if site.quick else CONTENDERS):
-            pair: list[Contender] = [
+            contending: list[Contender] = [
                 Claims(site, ground, count, some, seconds),
                 Bare(site, ground, count, some, seconds),
             ]
-            ours, bare = interleaved(pair, site.rounds)
+            if shutil.which("pgbench"):
+                contending.append(Transaction(site, ground, count, some, seconds))
+            ours, bare, *transaction = interleaved(contending, site.rounds)
             what = f"claims, {count} contending for {place}"
             made.append(Line(what, "claims/s", ours, bare, reach=REACH))
+            made += [Line(what, "claims/s", ours, found) for found in transaction]
     return made
