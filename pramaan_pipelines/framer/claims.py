@@ -27,8 +27,7 @@ from pramaan_pipelines.contracts.invoke import FRAME_AGENT_KEY
 from pramaan_pipelines.contracts.outcomes import EnvelopeRefusedError, Outcome, SkipReason
 from pramaan_pipelines.contracts.trace import TraceContext
 from pramaan_pipelines.framer.gates import check_subject, is_handled, load_egress_consent
-from pramaan_pipelines.store.database import Database
-from pramaan_pipelines.store.tables import TRIGGER_EVENT_INDEX
+from pramaan_pipelines.store.database import TRIGGER_EVENT_INDEX, Database
 
 DEFAULT_MAX_TRIES: Final = 3
 

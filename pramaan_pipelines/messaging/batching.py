@@ -41,7 +41,9 @@ EVENTBRIDGE_LIMITS: Final = Limits(
 
 TIME_BYTES: Final = 14
 
-_REFUSED_BY_SQS = re.compile("[^\x09\x0a\x0d\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+# What SQS takes is #x9 | #xA | #xD | #x20 to #xD7FF | #xE000 to #xFFFD | #x10000 to #x10FFFF; a
+# class that names the few others is compiled in a hundredth of the time.
+_REFUSED_BY_SQS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 def cut(sizes: Iterable[tuple[int, int]], limits: Limits) -> list[list[int]]:

@@ -44,6 +44,9 @@ SET_SCOPE: Final = text("""
 
 IS_STAFF: Final = text("SELECT current_setting('app.is_staff', true) = 'true'")
 
+TRIGGER_EVENT_INDEX: Final = "agent_run_firm_id_trigger_event_id_key"
+"""One run row an event (H11). Named here, for the tables are described to migrations alone."""
+
 _QUOTED_VALUE: Final = re.compile(r': ".*')
 
 LOCK_NOT_AVAILABLE: Final = "55P03"

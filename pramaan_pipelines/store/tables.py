@@ -25,6 +25,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, UUID
 
+from pramaan_pipelines.store.database import TRIGGER_EVENT_INDEX
+
 METADATA: Final = MetaData()
 _NOW: Final = text("now()")
 
@@ -216,7 +218,6 @@ agent_run: Final = Table(
     PrimaryKeyConstraint("id", name="agent_run_pkey"),
     schema="agents",
 )
-TRIGGER_EVENT_INDEX: Final = "agent_run_firm_id_trigger_event_id_key"
 Index(
     TRIGGER_EVENT_INDEX,
     agent_run.c.firm_id,

@@ -27,6 +27,14 @@ def test_each_run_has_a_process_of_its_own_and_shares_nothing_with_another(site:
     site.wait_until(lambda: list(site.workers.folder.iterdir()) == [])
 
 
+def test_a_worker_finds_what_every_run_imports_imported(site: Site) -> None:
+    """A module is time in every run: what was a third of one is the zygote's to import."""
+    run = site.finished(site.launch("looking"))
+    late = run.tags["late"].split()
+    assert "dagster._core.executor.in_process" not in late
+    assert len(late) < 15, late
+
+
 def test_a_worker_that_dies_fails_its_run_at_once_with_the_reason(site: Site) -> None:
     died, killed = site.launch("dying"), site.launch("waiting")
     assert site.finished(died).status is DagsterRunStatus.FAILURE
