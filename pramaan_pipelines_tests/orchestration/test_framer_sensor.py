@@ -1,5 +1,6 @@
 """The sensor: one run of each delivery, no more than there are places for, and nothing deleted."""
 
+from dataclasses import replace
 from datetime import timedelta
 from uuid import uuid4
 
@@ -238,3 +239,23 @@ def test_a_run_that_was_left_half_submitted_holds_its_place_for_an_hour_at_the_m
     assert unfinished_framer_runs(rail.instance) == MAX_FRAMER_RUNS
     monkeypatch.setattr(subscriptions, "LONGEST_LIFE", timedelta(0))
     assert unfinished_framer_runs(rail.instance) == 0
+
+
+def test_the_sensors_of_two_instances_on_one_queue_share_it_and_frame_each_matter_once(
+    rail: Rail,
+) -> None:
+    """Two code locations by mistake, or two regions: no message runs in both, none in neither."""
+    rail.send(*bodies(rail, MAX_FRAMER_RUNS + 2))
+    with DagsterInstance.ephemeral() as elsewhere:
+        here, there = tick(rail.instance), tick(elsewhere)
+        assert len(keys(here)) == MAX_FRAMER_RUNS
+        assert len(keys(there)) == 2
+        assert not set(keys(here)) & set(keys(there))
+        for request in here.run_requests or []:
+            assert rail.launch(request).outcome[0] == "started"
+        # One message comes again, as after a crash, and the other instance gets it.
+        again = (there.run_requests or [])[0]
+        rail.queue.hand_back(again.run_config["ops"]["parse"]["config"]["receipt_handle"])
+        (delivered,) = tick(rail.instance).run_requests or []
+        assert rail.launch(delivered).outcome[0] == "started"
+        assert replace(rail, instance=elsewhere).launch(again).outcome[0] == "duplicate"
