@@ -12,6 +12,7 @@ from uuid import UUID
 
 from dagster import (
     AssetMaterialization,
+    AssetObservation,
     Backoff,
     Config,
     Jitter,
@@ -198,7 +199,8 @@ def claim_gate(
         "agent_run_id": str(won.agent_run_id),
         "generation": won.generation,
     }
-    context.log_event(AssetMaterialization(FRAME_JOBS, metadata=metadata))
+    # Observed: of an asset that is materialized, Dagster shows each older check as not evaluated.
+    context.log_event(AssetObservation(FRAME_JOBS, metadata=metadata))
     context.log_event(AssetMaterialization(AGENT_RUNS, metadata=metadata))
     claimed = Claimed(visit=visit, agent_run_id=won.agent_run_id, generation=won.generation)
     yield Output(claimed, "claimed", metadata=metadata)

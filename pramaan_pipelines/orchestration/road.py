@@ -194,7 +194,7 @@ def _framer() -> list[AssetSpec]:
             kinds=_TABLE,
             description=(
                 "`ops.matter_frame_jobs`: one row per matter says who may build its frame. Each "
-                "materialization is a claim. What waits for a person is in its checks: "
+                "claim is observed here. What waits for a person is in its checks: "
                 "rebuild_frame_job takes up what healing gave up, stale_frame_job_sweep_job sweeps "
                 "now. Shared with other services: add, never reshape."
             ),

@@ -22,11 +22,13 @@ from pramaan_pipelines.messaging.queues import QUEUES, consumer_of, undeliverabl
 from pramaan_pipelines.orchestration import watching
 from pramaan_pipelines.orchestration.checks import check_key
 from pramaan_pipelines.orchestration.resources import make_resources
+from pramaan_pipelines.orchestration.road import FRAME_JOBS, KEYS
 from pramaan_pipelines.outbox.lanes import DOCUMENT_INGEST, DOCUMENT_REGISTRATION, DOMAIN_EVENT
 from pramaan_pipelines.settings import Settings
 from pramaan_pipelines.watch.checks import CHECKS
+from pramaan_pipelines_tests.orchestration.bench import Rail
 from pramaan_pipelines_tests.outbox.bench import put
-from pramaan_pipelines_tests.support.world import World
+from pramaan_pipelines_tests.support.world import World, body
 from pramaan_pipelines_tests.watch.bench import job
 
 Found = Mapping[str, AssetCheckEvaluation]
@@ -259,6 +261,22 @@ def test_the_checks_refresh_by_themselves_and_are_what_the_ui_shows(
     red = [name for name, record in last.items() if record and record.status.value == "FAILED"]
     assert red == ["outbox/document_ingest_outbox:rows_without_a_lane"]
     assert instance.get_runs_count() == 0
+
+
+def test_what_flows_lets_every_check_stand_as_it_was_evaluated(rail: Rail, ticks: Ticks) -> None:
+    """Dagster shows a check as not evaluated where its asset was materialized since."""
+    ticks.tick()
+    put(rail.world, DOCUMENT_INGEST)
+    relays = defs.resolve_job_def(f"{DOCUMENT_INGEST.name}_job")
+    assert relays.execute_in_process(instance=rail.instance).success
+    firm = rail.world.firm_a
+    framed = rail.deliver(body(firm, rail.world.matter(firm)))
+    assert framed.outcome == ("started", "release")
+    subjects = {KEYS[check.subject] for check in CHECKS}
+    materialized = {k for k in subjects if rail.instance.get_latest_materialization_event(k)}
+    assert materialized == set()
+    (seen,) = rail.instance.fetch_observations(FRAME_JOBS, limit=1).records
+    assert seen.run_id == framed.result.run_id
 
 
 def test_while_nothing_happens_the_event_log_does_not_grow(

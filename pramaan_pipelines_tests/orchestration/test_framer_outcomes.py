@@ -71,7 +71,6 @@ def test_started_passes_every_gate_and_is_acknowledged_last(rail: Rail) -> None:
         "claimed": {"agent_run_id": row["id"], "generation": job["claimed_generation"]}
     }
     assert run.materialized() == [
-        "framer/matter_frame_jobs",
         "framer/agent_run",
         "framer/vega_matter_frame",
     ]
