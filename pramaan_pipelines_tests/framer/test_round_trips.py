@@ -10,9 +10,9 @@ from pramaan_pipelines.store.database import Database
 from pramaan_pipelines_tests.support.trips import round_trips
 from pramaan_pipelines_tests.support.world import World
 
-A_CLAIM = 9
-"""Is the connection alive, BEGIN, the scope, the upsert, visibility, consent, the superseded run,
-the new run, COMMIT. The lock is held from the fourth on."""
+A_CLAIM = 8
+"""Is the connection alive, BEGIN with the scope, the upsert, visibility, consent, the superseded
+run, the new run, COMMIT. The lock is held from the third on."""
 
 
 def test_a_claim_and_its_release_are_few_round_trips(

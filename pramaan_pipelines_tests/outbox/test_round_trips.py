@@ -7,8 +7,8 @@ from pramaan_pipelines_tests.support.stub import Stub
 from pramaan_pipelines_tests.support.trips import round_trips
 from pramaan_pipelines_tests.support.world import World
 
-A_LOOK = 5
-"""Is the connection alive, BEGIN, the scope, the batch, COMMIT."""
+A_LOOK = 4
+"""Is the connection alive, BEGIN with the scope, the batch, COMMIT."""
 
 
 def cost(relay: Relay, monkeypatch: pytest.MonkeyPatch) -> int:

@@ -11,7 +11,7 @@ import pytest
 
 @dataclass
 class Trips:
-    """Round trips to the database so far."""
+    """Round trips to the database so far; the BEGIN that psycopg sends first is not one of them."""
 
     number: int = 0
 
