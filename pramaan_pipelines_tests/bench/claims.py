@@ -233,7 +233,7 @@ def lines(
     ground = site.ground()
     found = ground.world.rows(MAKE_MATTERS, ground.world.firm_a, MATTERS)
     matters = [str(matter) for (matter,) in found]
-    seconds = seconds or (1.0 if site.quick else 5.0)
+    seconds = seconds or (1.0 if site.quick else 2.0)
     made = []
     for place, some in (("one matter", matters[:1]), ("many matters", matters)):
         for count in contenders or ((1, 16) if site.quick else CONTENDERS):
