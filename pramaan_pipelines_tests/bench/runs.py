@@ -30,6 +30,7 @@ from pramaan_pipelines.settings import Settings
 from pramaan_pipelines_tests.bench.daemon import daemon, variables, wait_until
 from pramaan_pipelines_tests.bench.measure import Contender, Line, Sample, interleaved
 from pramaan_pipelines_tests.bench.site import REPOSITORY, Ground, Site
+from pramaan_pipelines_tests.support.made_runs import made_run
 from pramaan_pipelines_tests.support.world import body
 
 STOCK_MODULE = "pramaan_pipelines_tests.bench.stock_location"
@@ -110,30 +111,8 @@ class Stock:
         target = WorkspaceFileTarget([str(workspace)])
         with WorkspaceProcessContext(instance, target) as process:
             context = process.create_request_context()
-            (location,) = context.code_locations
-            (repository,) = location.get_repositories().values()
-            remote = repository.get_full_job(self.job)
             for _ in range(count):
-                run = instance.create_run(
-                    job_name=self.job,
-                    run_id=None,
-                    run_config={},
-                    status=DagsterRunStatus.NOT_STARTED,
-                    tags={},
-                    root_run_id=None,
-                    parent_run_id=None,
-                    step_keys_to_execute=None,
-                    execution_plan_snapshot=None,
-                    job_snapshot=remote.job_snapshot,
-                    parent_job_snapshot=None,
-                    remote_job_origin=remote.get_remote_origin(),
-                    job_code_origin=remote.get_python_origin(),
-                    asset_selection=None,
-                    asset_check_selection=None,
-                    resolved_op_selection=None,
-                    op_selection=None,
-                    asset_graph=repository.asset_graph,
-                )
+                run = made_run(instance, context, self.job, DagsterRunStatus.NOT_STARTED)
                 instance.submit_run(run.run_id, context)
 
 

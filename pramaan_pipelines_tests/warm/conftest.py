@@ -16,6 +16,7 @@ from dagster._core.workspace.load_target import ModuleTarget
 
 from pramaan_pipelines.orchestration.warm.launcher import FOLDER, WarmRunLauncher
 from pramaan_pipelines.orchestration.warm.workers import RunWorkers
+from pramaan_pipelines_tests.support.made_runs import made_run
 
 LIMIT_SECONDS = 60.0
 LAUNCHER = {"module": WarmRunLauncher.__module__, "class": WarmRunLauncher.__name__}
@@ -45,29 +46,7 @@ class Site:
     def launch(self, job: str) -> str:
         """Have the instance's launcher launch a run of `job`; return its id."""
         workspace = self.process.create_request_context()
-        (location,) = workspace.code_locations
-        (repository,) = location.get_repositories().values()
-        remote = repository.get_full_job(job)
-        run = self.instance.create_run(
-            job_name=job,
-            run_id=None,
-            run_config={},
-            status=None,
-            tags={},
-            root_run_id=None,
-            parent_run_id=None,
-            step_keys_to_execute=None,
-            execution_plan_snapshot=None,
-            job_snapshot=remote.job_snapshot,
-            parent_job_snapshot=None,
-            remote_job_origin=remote.get_remote_origin(),
-            job_code_origin=remote.get_python_origin(),
-            asset_selection=None,
-            asset_check_selection=None,
-            resolved_op_selection=None,
-            op_selection=None,
-            asset_graph=repository.asset_graph,
-        )
+        run = made_run(self.instance, workspace, job)
         self.instance.launch_run(run.run_id, workspace)
         return run.run_id
 
