@@ -118,10 +118,15 @@ def run_relay(  # noqa: PLR0913
     if more and beside and progress.run.selected >= limits.rows:
         shared = replace(limits, bytes=max(limits.bytes // at_once, MAX_MESSAGE_BYTES))
         with ThreadPoolExecutor(beside, thread_name_prefix="pramaan-drain") as pool:
-            others = [pool.submit(drain_on, shared) for _ in range(beside)]
-            drain_on(shared)
-        for other in others:
-            other.result()
+            try:
+                others = [pool.submit(drain_on, shared) for _ in range(beside)]
+                drain_on(shared)
+                for other in others:
+                    other.result()
+            except BaseException:
+                # An interrupt reaches this thread alone, also while it only waits for the others.
+                progress.over = True
+                raise
     elif more:
         drain_on(limits)
     return progress.ended()

@@ -1,6 +1,9 @@
 """Two drains of one run: only behind a full batch, each row once, and one end for both."""
 
+import os
+import signal
 import threading
+import time
 from collections import Counter
 from collections.abc import Sequence
 from threading import Barrier, BrokenBarrierError
@@ -182,6 +185,38 @@ def test_an_error_in_either_drain_ends_both_and_is_raised(
         run(relay, publisher=Broken(relay, beside=beside))
     assert 0 < world.pending(relay.lane.event_type) < 20 * ROWS
     assert len(stub.requests) < 19
+
+
+class Interrupting(Broken):
+    """Interrupts the main thread while that one, with nothing left to take, waits for the other."""
+
+    def __init__(self, relay: Relay, world: World) -> None:
+        super().__init__(relay, beside=True)
+        self._world, self._relay = world, relay
+
+    def send(self, messages: Sequence[OutboundMessage], *, deadline: float) -> list[SendResult]:
+        if threading.current_thread() is not threading.main_thread():
+            self._calls += 1
+            if self._calls == 1:
+                while self._world.pending(self._relay.lane.event_type) > ROWS:
+                    time.sleep(0.02)
+                time.sleep(0.5)
+                put(self._world, self._relay.lane, 20 * ROWS)
+                os.kill(os.getpid(), signal.SIGINT)
+        return self._inner.send(messages, deadline=deadline)
+
+
+def test_an_interrupt_while_one_drain_waits_for_the_other_ends_that_one_too(
+    world: World, relay: Relay, stub: Stub
+) -> None:
+    """A run that was terminated must not send on behind its own end."""
+    put(world, relay.lane, 3 * ROWS)
+    stub.behaviour = slowly(0.1)
+    with pytest.raises(KeyboardInterrupt):
+        run(relay, publisher=Interrupting(relay, world))
+    assert not [t for t in threading.enumerate() if t.name.startswith("pramaan-drain")]
+    assert world.pending(relay.lane.event_type) == 20 * ROWS
+    assert set(sent(stub).values()) == {1}
 
 
 def test_two_drains_share_the_bytes_of_one(

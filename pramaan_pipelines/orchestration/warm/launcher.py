@@ -17,6 +17,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from threading import Lock, Thread
+from time import monotonic
 from typing import Any, Final, Self
 
 from dagster import DagsterRun
@@ -40,6 +41,8 @@ WARM_TAG: Final = "pramaan/warm_worker"
 FOLDER: Final = "run_workers"
 START_SECONDS: Final = 60.0
 FORK_SECONDS: Final = 15.0
+COLD_SECONDS: Final = 300.0
+"""For which code that cannot be warm is not tried again: each try costs a start, or its time."""
 HERE: Final = (None, "", "localhost", "127.0.0.1", "::1")
 
 logger = logging.getLogger(__name__)
@@ -47,6 +50,10 @@ logger = logging.getLogger(__name__)
 
 class ZygoteError(PramaanError):
     """The zygote does not serve; the run is launched by Dagster's own launcher instead."""
+
+
+class ZygoteRefusedError(ZygoteError):
+    """It cannot serve, and another one could not either, until the code or the machine changes."""
 
 
 class ZygoteProcess:
@@ -58,32 +65,36 @@ class ZygoteProcess:
         """Start it, and wait until it has imported.
 
         Raises:
-            ZygoteError: it did not come up.
+            ZygoteRefusedError: it did not come up.
         """
         self._lock = Lock()
         self._channel, theirs = socket.socketpair()
-        with theirs:
-            self._process = subprocess.Popen(  # noqa: S603 - ourselves
-                [
-                    *(sys.executable, "-m", "pramaan_pipelines.orchestration.warm.zygote"),
-                    *(str(theirs.fileno()), str(folder), *modules),
-                ],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                cwd=working_directory,
-            )
         self._lines = self._channel.makefile("r")
+        with theirs:
+            try:
+                self._process = subprocess.Popen(  # noqa: S603 - ourselves
+                    [
+                        *(sys.executable, "-m", "pramaan_pipelines.orchestration.warm.zygote"),
+                        *(str(theirs.fileno()), str(folder), *modules),
+                    ],
+                    pass_fds=[theirs.fileno()],
+                    stdin=subprocess.DEVNULL,
+                    cwd=working_directory,
+                )
+            except OSError as error:
+                self._hang_up()
+                raise ZygoteRefusedError(f"no zygote can be started: {error}") from None
         try:
             self._read(START_SECONDS, READY)
-        except ZygoteError:
+        except ZygoteError as error:
             self.kill()
-            raise
+            raise ZygoteRefusedError(str(error)) from None
 
     def fork(self, run_id: str, arguments: str) -> int:
         """Have a worker forked for the run; return its process id.
 
         Raises:
-            ZygoteError: there is none, and no worker of this run either.
+            ZygoteError: it forked none, or does not answer and may have forked one.
         """
         request = json.dumps({"run_id": run_id, "arguments": arguments}).encode() + b"\n"
         with self._lock:
@@ -95,26 +106,30 @@ class ZygoteProcess:
 
     def close(self) -> None:
         """Hang up: it ends when its workers have."""
-        self._lines.close()
-        self._channel.close()
+        self._hang_up()
         # Somebody has to collect its exit code, and no launch shall wait for old workers.
         Thread(target=self._process.wait, daemon=True).start()
 
     def kill(self) -> None:
         """End it at once; its workers go on."""
-        self._lines.close()
-        self._channel.close()
+        self._hang_up()
         self._process.kill()
         self._process.wait()
 
+    def _hang_up(self) -> None:
+        self._lines.close()
+        self._channel.close()
+
     def _read(self, seconds: float, key: str) -> int:
-        self._channel.settimeout(seconds)
         try:
+            self._channel.settimeout(seconds)
             answer = json.loads(self._lines.readline() or "{}")
         except (OSError, ValueError) as error:
             raise ZygoteError(f"the zygote does not answer: {error}") from None
+        if "error" in answer:
+            raise ZygoteRefusedError(f"the zygote: {answer['error']}")
         if key not in answer:
-            raise ZygoteError(f"the zygote: {answer.get('error', 'it ended')}")
+            raise ZygoteError("the zygote: it ended")
         return int(answer[key])
 
 
@@ -124,6 +139,7 @@ class WarmRunLauncher(DefaultRunLauncher):
     def __init__(self, inst_data: ConfigurableClassData | None = None) -> None:
         super().__init__(inst_data=inst_data)
         self._zygotes: dict[str, tuple[str, ZygoteProcess]] = {}
+        self._cold: dict[str, tuple[str, float]] = {}
         self._starting = Lock()
 
     @classmethod
@@ -207,8 +223,10 @@ class WarmRunLauncher(DefaultRunLauncher):
         zygote = self._zygote(location, pointer, reference)
         try:
             return zygote.fork(run.run_id, arguments)
-        except ZygoteError:
+        except ZygoteError as error:
             self._discard(location.name, zygote)
+            if isinstance(error, ZygoteRefusedError):
+                self._leave_cold(location)
             # What it forked before it fell silent holds the run's lock by now, or never will.
             worker = self._workers.alive(run.run_id)
             if worker is None:
@@ -225,13 +243,23 @@ class WarmRunLauncher(DefaultRunLauncher):
             if zygote is not None:
                 zygote.close()
                 del self._zygotes[location.name]
-            zygote = ZygoteProcess(
-                self._workers.folder,
-                (pointer.module, *_storage_modules(reference)),
-                pointer.working_directory,
-            )
+            server_id, until = self._cold.get(location.name, ("", 0.0))
+            if server_id == location.server_id and monotonic() < until:
+                raise ZygoteRefusedError("this code could not be warm a short while ago")
+            try:
+                zygote = ZygoteProcess(
+                    self._workers.folder,
+                    (pointer.module, *_storage_modules(reference)),
+                    pointer.working_directory,
+                )
+            except ZygoteRefusedError:
+                self._leave_cold(location)
+                raise
             self._zygotes[location.name] = (location.server_id, zygote)
             return zygote
+
+    def _leave_cold(self, location: GrpcServerCodeLocation) -> None:
+        self._cold[location.name] = (location.server_id, monotonic() + COLD_SECONDS)
 
     def _discard(self, name: str, zygote: ZygoteProcess) -> None:
         zygote.kill()

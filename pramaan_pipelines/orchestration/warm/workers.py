@@ -46,7 +46,7 @@ class RunWorkers:
         """Return the process id of the run's worker, or None where it has none that lives."""
         try:
             handle = os.open(self._file(run_id), os.O_RDWR | os.O_CLOEXEC)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         try:
             fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
