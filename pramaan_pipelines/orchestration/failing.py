@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from enum import StrEnum
 from typing import Any
 
-from dagster import Failure, OpExecutionContext
+from dagster import Config, Failure, OpExecutionContext
+from pydantic import ValidationError
 
 from pramaan_pipelines.orchestration.names import TAG_OUTCOME, TAG_REASON
 from pramaan_pipelines.store.database import told_of
@@ -24,6 +25,7 @@ class FailureReason(StrEnum):
     MALFORMED_TIME = "malformed_time"
     MALFORMED_ID = "malformed_id"
     MALFORMED_SWITCH = "malformed_switch"
+    MALFORMED_CONFIG = "malformed_config"
     NO_FRAME_JOB = "no_frame_job"
     LETTERS_NOT_TAKEN = "letters_not_taken"
     REPLAY_REPLACED = "replay_replaced"
@@ -82,6 +84,21 @@ def failure(  # noqa: PLR0913
     tags = {TAG_REASON: str(reason)} | ({} if outcome is None else {TAG_OUTCOME: outcome})
     context.instance.add_run_tags(context.run_id, tags)
     return red(context.op_def.name, reason, told, then, metadata=metadata)
+
+
+class BoundedConfig(Config):
+    """The config of an op whose fields have bounds; one that is out of them is named, never shown.
+
+    Dagster itself checks types before a run, and bounds in the op alone.
+    """
+
+    def __init__(self, **given: Any) -> None:
+        try:
+            super().__init__(**given)
+        except ValidationError as error:
+            told = "; ".join(f"{item['loc'][-1]}: {item['msg']}" for item in error.errors())
+            then = "Nothing was done: launch it again within the bounds"
+            raise red("its config", FailureReason.MALFORMED_CONFIG, told, then) from None
 
 
 @contextmanager

@@ -6,9 +6,9 @@ Never: decides what is old: the settings do (PRAMAAN_KEEP_...).
 """
 
 from dataclasses import asdict
+from typing import Final
 
 from dagster import (
-    Config,
     DefaultScheduleStatus,
     OpExecutionContext,
     ResourceParam,
@@ -24,22 +24,27 @@ from dagster import (
 from pydantic import Field
 
 from pramaan_pipelines.orchestration import names
-from pramaan_pipelines.orchestration.failing import first_line_says
+from pramaan_pipelines.orchestration.failing import BoundedConfig, first_line_says
 from pramaan_pipelines.orchestration.keep import DEFAULT_BUDGET_SECONDS, Keep
 from pramaan_pipelines.settings import ViewSettings
 
+LONGEST_DAYS: Final = 3_650
+"""As of the settings. A time before the calendar's first has no date."""
 
-class PurgeConfig(Config):
+
+class PurgeConfig(BoundedConfig):
     """What to purge of Dagster's own storage."""
 
     successful_days: int | None = Field(
         default=None,
         ge=1,
+        le=LONGEST_DAYS,
         description="keep runs that succeeded so long; PRAMAAN_KEEP_SUCCESSFUL_RUNS_DAYS if absent",
     )
     failed_days: int | None = Field(
         default=None,
         ge=1,
+        le=LONGEST_DAYS,
         description=(
             "keep runs that failed or were canceled so long; PRAMAAN_KEEP_FAILED_RUNS_DAYS if "
             "absent"
@@ -48,6 +53,7 @@ class PurgeConfig(Config):
     observations_days: int | None = Field(
         default=None,
         ge=1,
+        le=LONGEST_DAYS,
         description=(
             "keep observations and check evaluations that belong to no run so long; "
             "PRAMAAN_KEEP_OBSERVATIONS_DAYS if absent"

@@ -30,11 +30,20 @@ from pramaan_pipelines.letter_boxes import open_letter_box
 from pramaan_pipelines.messaging.letters import Which
 from pramaan_pipelines.messaging.queues import DeadLetterQueue
 from pramaan_pipelines.orchestration import names
-from pramaan_pipelines.orchestration.failing import FailureReason, failure, first_line_says
+from pramaan_pipelines.orchestration.failing import (
+    BoundedConfig,
+    FailureReason,
+    failure,
+    first_line_says,
+)
 from pramaan_pipelines.orchestration.tables import markdown_table
 from pramaan_pipelines.outbox.lanes import LANES
 from pramaan_pipelines.outbox.redrive import ParkedSelection, redrive_parked
-from pramaan_pipelines.outbox.retention import DEFAULT_AGE_DAYS, prune_dispatched
+from pramaan_pipelines.outbox.retention import (
+    DEFAULT_AGE_DAYS,
+    LONGEST_AGE_DAYS,
+    prune_dispatched,
+)
 from pramaan_pipelines.settings import Settings
 from pramaan_pipelines.store.database import Database
 
@@ -105,7 +114,7 @@ def redrive_parked_rows_job() -> None:
     redrive_parked_rows()
 
 
-class DeadLetterConfig(Config):
+class DeadLetterConfig(BoundedConfig):
     """Which dead letters to send again."""
 
     queue: DeadLetterQueue = Field(
@@ -237,11 +246,14 @@ def rebuild_frame_job() -> None:
     request_rebuild()
 
 
-class PruneConfig(Config):
+class PruneConfig(BoundedConfig):
     """What to prune."""
 
     older_than_days: int = Field(
-        default=DEFAULT_AGE_DAYS, ge=1, description="dispatched longer ago than these days"
+        default=DEFAULT_AGE_DAYS,
+        ge=1,
+        le=LONGEST_AGE_DAYS,
+        description="dispatched longer ago than these days",
     )
     dry_run: bool = Field(default=True, description="only count")
 

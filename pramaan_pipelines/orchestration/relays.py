@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from dagster import (
     AssetMaterialization,
-    Config,
     DefaultScheduleStatus,
     JobDefinition,
     MetadataValue,
@@ -31,7 +30,7 @@ from pydantic import Field
 
 from pramaan_pipelines.errors import DestinationError
 from pramaan_pipelines.messaging.publisher import Publisher
-from pramaan_pipelines.orchestration.failing import failure, first_line_says
+from pramaan_pipelines.orchestration.failing import BoundedConfig, failure, first_line_says
 from pramaan_pipelines.orchestration.names import (
     NO_RUN_RETRIES,
     TAG_LANE,
@@ -69,7 +68,7 @@ ROLLED_BACK: Final = (
 COUNT_FAILED: Final = "What was sent is marked; only the count of what is left failed."
 
 
-class RelayConfig(Config):
+class RelayConfig(BoundedConfig):
     """The bounds of one relay run."""
 
     batch_rows: int = Field(default=500, ge=1, le=1000, description="most rows of one drain")

@@ -10,7 +10,6 @@ from datetime import date
 from typing import Any, Final
 
 from dagster import (
-    Config,
     DailyPartitionsDefinition,
     JobDefinition,
     OpExecutionContext,
@@ -22,7 +21,12 @@ from dagster import (
 from pydantic import Field
 
 from pramaan_pipelines.errors import DestinationError
-from pramaan_pipelines.orchestration.failing import FailureReason, failure, first_line_says
+from pramaan_pipelines.orchestration.failing import (
+    BoundedConfig,
+    FailureReason,
+    failure,
+    first_line_says,
+)
 from pramaan_pipelines.orchestration.names import (
     NO_RUN_RETRIES,
     RAIL_REPLAY,
@@ -60,7 +64,7 @@ LONGEST_BUDGET_SECONDS: Final = 3400
 """Leaves the last drain its own bound."""
 
 
-class ReplayConfig(Config):
+class ReplayConfig(BoundedConfig):
     """What to send, and the bounds of one run.
 
     A backfill from the UI's job page or from Dagster's command line carries tags and no config, so

@@ -19,6 +19,8 @@ from pramaan_pipelines.store.roles import MAINTENANCE_ROLE
 
 BATCH_ROWS: Final = 2000
 DEFAULT_AGE_DAYS: Final = 30
+LONGEST_AGE_DAYS: Final = 36_500
+"""A typing error beyond it is told as one, not by what Postgres cannot compute."""
 DEFAULT_BUDGET_SECONDS: Final = 120.0
 
 # With any other role, row level security would show no row, or the wrong ones, and all would look

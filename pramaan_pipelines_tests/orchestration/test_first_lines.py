@@ -203,6 +203,27 @@ def test_a_fault_of_dagsters_own_storage_is_told_by_the_purge(
     assert seen.tags[names.TAG_REASON] == "OSError"
 
 
+OUT_OF_BOUNDS: Final = {
+    "prune_outboxes_job": op("prune_outboxes", older_than_days=10**9),
+    "purge_dagster_storage_job": op("purge_dagster_storage", failed_days=10**9),
+    "redrive_dead_letters_job": op("redrive_dead_letters", limit=0),
+    "domain_event_relay_job": op("drain_domain_event_relay", budget_seconds=10**9),
+    "domain_event_replay_job": op("replay_domain_event", batch_rows=10**9),
+}
+
+
+@pytest.mark.usefixtures("away")
+@pytest.mark.parametrize("job", OUT_OF_BOUNDS)
+def test_a_field_out_of_its_bounds_is_named_with_the_bound(
+    instance: DagsterInstance, job: str
+) -> None:
+    (given,) = OUT_OF_BOUNDS[job].values()
+    (field,) = given["config"]
+    line = failed(instance, job, OUT_OF_BOUNDS[job]).first
+    assert f"failed at its config: {field}: Input should be " in line
+    assert "Nothing was done" in line
+
+
 def broken(rail: Rail, change: Callable[[dict[str, Any]], None]) -> Seen:
     """Deliver an envelope that `change` made wrong."""
     fields: dict[str, Any] = {}
