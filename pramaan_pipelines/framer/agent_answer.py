@@ -49,7 +49,8 @@ def read_answer(content_type: str, chunks: Iterable[bytes], agent_run_id: UUID) 
     try:
         for event in _events(chunks):
             said = _object_or_none(event)
-            if said is None or not said.keys() & {"status", "error"}:
+            # An agent's framework may send every key with each event, empty.
+            if said is None or (said.get("status"), said.get("error")) == (None, None):
                 continue
             if _known(said, agent_run_id) is InvokeAnswer.DONE:
                 return InvokeAnswer.DONE
@@ -71,7 +72,7 @@ def _known(said: dict[str, Any], agent_run_id: UUID) -> InvokeAnswer:
     status = said.get("status")
     if isinstance(status, str) and status in set(InvokeAnswer):
         return InvokeAnswer(status)
-    if status == "failed" or "error" in said:
+    if status == "failed" or said.get("error") is not None:
         raise AgentRefusedError("the agent says that it failed: its own log says why")
     raise AgentRefusedError(f"the agent answered without a status that is known. {_HINT}")
 
