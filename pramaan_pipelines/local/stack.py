@@ -15,7 +15,7 @@ from pramaan_pipelines.local.aws import EmbeddedAws
 from pramaan_pipelines.local.envfile import EnvFile, read_env, remove_env, write_env
 from pramaan_pipelines.local.files import make_folder
 from pramaan_pipelines.local.postgres import EmbeddedPostgres
-from pramaan_pipelines.local.processes import is_held
+from pramaan_pipelines.local.processes import is_held, must_be_able_to_end
 from pramaan_pipelines.local.roles import APP, DATABASE, MAINTENANCE, OWNER
 from pramaan_pipelines.local.server import Server
 
@@ -170,6 +170,7 @@ def _is_given(server: EmbeddedPostgres | EmbeddedAws, url: str | None) -> bool:
 def _start(state: Path, wanted: Mapping[str, Server]) -> frozenset[str]:
     if not wanted:
         return frozenset()
+    must_be_able_to_end()
     make_folder(state)
     with ThreadPoolExecutor(len(wanted)) as pool:
         starts = {part: pool.submit(server.start) for part, server in wanted.items()}

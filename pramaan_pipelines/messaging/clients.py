@@ -29,21 +29,34 @@ of at most 1 s between the two, a call ends within 2 x (3 + 5) + 1 = 17 s."""
 
 @overload
 def client(
-    service: Literal["sqs"], settings: Settings, *, read_seconds: float = ...
+    service: Literal["sqs"],
+    settings: Settings,
+    *,
+    read_seconds: float = ...,
+    connections: int = ...,
 ) -> "SQSClient": ...
 @overload
 def client(
-    service: Literal["events"], settings: Settings, *, read_seconds: float = ...
+    service: Literal["events"],
+    settings: Settings,
+    *,
+    read_seconds: float = ...,
+    connections: int = ...,
 ) -> "EventBridgeClient": ...
 @overload
 def client(
-    service: Literal["cloudformation"], settings: Settings, *, read_seconds: float = ...
+    service: Literal["cloudformation"],
+    settings: Settings,
+    *,
+    read_seconds: float = ...,
+    connections: int = ...,
 ) -> "CloudFormationClient": ...
 def client(
     service: Literal["sqs", "events", "cloudformation"],
     settings: Settings,
     *,
     read_seconds: float = READ_SECONDS,
+    connections: int = SENDING_THREADS,
 ) -> Any:
     """Return a new client of `service`; it may be shared between threads.
 
@@ -52,10 +65,12 @@ def client(
         settings: gives the region and, when set, the endpoint. botocore reads AWS_DEFAULT_REGION
             but not AWS_REGION, so neither is left to it.
         read_seconds: how long to wait for an answer; a long poll needs more than it waits.
+        connections: calls that are under way at once, at the most; urllib3 warns in the process
+            log of each one beyond.
     """
-    return _make(
-        service, settings.aws_region, settings.aws_endpoint_url or None, read_seconds, ATTEMPTS
-    )
+    endpoint_url = settings.aws_endpoint_url or None
+    bounds = _bounds(read_seconds, ATTEMPTS, connections)
+    return _make(service, settings.aws_region, endpoint_url, bounds)
 
 
 def agent_client(*, region: str, read_seconds: float) -> Any:
@@ -69,24 +84,25 @@ def agent_client(*, region: str, read_seconds: float) -> Any:
         region: where the runtime is.
         read_seconds: how long to wait for the first and for each next byte.
     """
-    return _make("bedrock-agentcore", region, None, read_seconds, 1)
+    return _make("bedrock-agentcore", region, None, _bounds(read_seconds, 1))
 
 
 def agent_control_client(*, region: str) -> Any:
     """Return a new client of what describes the agent runtimes of `region`; only doctor asks it."""
-    return _make("bedrock-agentcore-control", region, None, READ_SECONDS, ATTEMPTS)
+    return _make("bedrock-agentcore-control", region, None, _bounds(READ_SECONDS, ATTEMPTS))
 
 
-def _make(
-    service: str, region: str, endpoint_url: str | None, read_seconds: float, attempts: int
-) -> Any:
-    config = Config(
+def _bounds(read_seconds: float, attempts: int, connections: int = SENDING_THREADS) -> Config:
+    return Config(
         connect_timeout=CONNECT_SECONDS,
         read_timeout=read_seconds,
         retries={"total_max_attempts": attempts, "mode": "standard"},
-        max_pool_connections=SENDING_THREADS,
+        max_pool_connections=connections,
         tcp_keepalive=True,
     )
+
+
+def _make(service: str, region: str, endpoint_url: str | None, config: Config) -> Any:
     # A session of our own: boto3's default one is global and not safe to use from threads.
     create: Any = Session().client
     return create(service, region_name=region, endpoint_url=endpoint_url, config=config)

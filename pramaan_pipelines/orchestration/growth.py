@@ -89,13 +89,14 @@ def purge_dagster_storage(
         )
     context.add_output_metadata(asdict(purged))
     context.log.info(
-        "%s: %d runs that succeeded, %d that failed, %d observations, %d evaluations%s",
+        "%s: %d runs that succeeded, %d that failed, %d observations, %d evaluations%s%s",
         "would be deleted" if config.dry_run else "deleted",
         purged.successful,
         purged.failed,
         purged.observations,
         purged.evaluations,
         "" if purged.finished else "; the time ran out, the next run goes on",
+        names.DO_IT if config.dry_run else "",
     )
 
 

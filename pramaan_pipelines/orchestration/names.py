@@ -21,6 +21,9 @@ TAG_ALSO_SENT: Final = "pramaan/also_sent"
 TAG_DRY_RUN: Final = "pramaan/dry_run"
 TAG_RESTART: Final = "pramaan/restart"
 
+DO_IT: Final = ". This was a dry run: set dry_run to false to do it"
+"""How the summary of a button's dry run ends."""
+
 RAIL_FRAMER: Final = "framer"
 RAIL_SWEEP: Final = "sweep"
 RAIL_OPERATIONS: Final = "operations"

@@ -98,7 +98,10 @@ def redrive_parked_rows(
         }
     )
     count, verb = (result.selected, "would be") if config.dry_run else (result.redriven, "made")
-    context.log.info("%s: %s %s pending again", lane.name, counted(count, "parked row"), verb)
+    more = names.DO_IT if config.dry_run else ""
+    context.log.info(
+        "%s: %s %s pending again%s", lane.name, counted(count, "parked row"), verb, more
+    )
 
 
 @job(
@@ -161,11 +164,12 @@ def redrive_dead_letters(
         }
     )
     context.log.info(
-        "%s: %d looked at, %d would pass now, %d sent again",
+        "%s: %d looked at, %d would pass now, %d sent again%s",
         config.queue,
         len(letters),
         passing,
         redriven,
+        names.DO_IT if config.dry_run else "",
     )
     asked = len(letters) if config.which is Which.ALL else passing
     if not config.dry_run and redriven < asked:
@@ -229,7 +233,11 @@ def request_rebuild(
         )
     verb = "would be" if config.dry_run else "is"
     context.log.info(
-        "matter %s: its frame %s owed; frame_healing_sensor builds it", matter_id, verb
+        "matter %s: its frame %s owed; frame_healing_sensor builds it, once the firm consents and "
+        "a place is free%s",
+        matter_id,
+        verb,
+        names.DO_IT if config.dry_run else "",
     )
 
 
@@ -270,7 +278,7 @@ def prune_outboxes(
         )
     context.add_output_metadata({**result.rows, "finished": result.finished})
     verb = "would be pruned" if config.dry_run else "pruned"
-    context.log.info("%s: %s", verb, result.rows)
+    context.log.info("%s: %s%s", verb, result.rows, names.DO_IT if config.dry_run else "")
 
 
 @job(

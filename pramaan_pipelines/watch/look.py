@@ -158,13 +158,14 @@ class Watch:
         """Read the depth of every queue, several at once; a call ends within 17 s."""
         settings = self._settings
         # Making a client costs more than all the calls; one serves every thread.
-        sqs = self._sqs = self._sqs or client("sqs", settings)
+        at_once = 2 * len(QUEUES) + 1
+        sqs = self._sqs = self._sqs or client("sqs", settings, connections=at_once)
         looks: dict[str, Callable[[], QueueDepth]]
         looks = {queue.name: partial(_depth, settings, queue, sqs) for queue in QUEUES}
         dead: dict[str, Callable[[], QueueDepth]]
         dead = {queue.dead_letters: partial(_dead, settings, queue, sqs) for queue in QUEUES}
         dead[UNDELIVERABLE] = partial(_undeliverable, settings, sqs)
-        with ThreadPoolExecutor(max_workers=len(looks) + len(dead)) as threads:
+        with ThreadPoolExecutor(max_workers=at_once) as threads:
             taken = dict(
                 zip(
                     (*looks, *dead),

@@ -1,6 +1,7 @@
 """The look as lines of text, for a terminal.
 
-Promises: a line a reading; one that could not be made says so in its place.
+Promises: a line a reading; one that could not be made says so in its place, and a reason that
+several share stands in the first of them.
 Never: shows a firm's or a row's name: a terminal is for numbers, and the checks name rows.
 """
 
@@ -15,6 +16,14 @@ UNREADABLE = "NOT READ"
 
 def database_lines(view: DatabaseView) -> Iterator[str]:
     """Return what stands in the database, line by line."""
+    before = ""
+    for line in _database_lines(view):
+        name, mark, problem = line.partition(f"{UNREADABLE}: ")
+        yield f"{name}{mark}as above" if mark and problem == before else line
+        before = problem or before
+
+
+def _database_lines(view: DatabaseView) -> Iterator[str]:
     for name, reading in view.lanes.items():
         left = reading.value
         told = _problem(reading)

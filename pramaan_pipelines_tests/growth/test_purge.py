@@ -31,6 +31,7 @@ from pramaan_pipelines.definitions import defs
 from pramaan_pipelines.errors import SettingsError
 from pramaan_pipelines.orchestration import purge as purge_module
 from pramaan_pipelines.orchestration.keep import Keep
+from pramaan_pipelines.orchestration.names import DO_IT
 from pramaan_pipelines.orchestration.purge import (
     FAILED,
     SUCCESSFUL,
@@ -226,6 +227,7 @@ def test_the_button_is_dry_by_default_and_the_settings_say_what_is_old(
     dry = press(instance, "purge_dagster_storage_job", "purge_dagster_storage", {})
     assert dry.green
     assert dry.told["successful"] == 1
+    assert DO_IT in dry.logs
     assert old in left(instance)
     monkeypatch.setenv("PRAMAAN_KEEP_SUCCESSFUL_RUNS_DAYS", "9")
     config: dict[str, Any] = {"dry_run": False}
@@ -234,6 +236,7 @@ def test_the_button_is_dry_by_default_and_the_settings_say_what_is_old(
     config["successful_days"] = 8
     done = press(instance, "purge_dagster_storage_job", "purge_dagster_storage", config)
     assert done.told["successful"] == 1
+    assert DO_IT not in done.logs
     assert old not in left(instance)
 
 

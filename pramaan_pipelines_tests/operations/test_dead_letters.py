@@ -22,6 +22,7 @@ from pramaan_pipelines.messaging.letters import Letter, Which
 from pramaan_pipelines.messaging.publisher import OutboundMessage, SendResult, SendStatus
 from pramaan_pipelines.messaging.queues import DeadLetterQueue
 from pramaan_pipelines.orchestration.framer import run_request
+from pramaan_pipelines.orchestration.names import DO_IT
 from pramaan_pipelines.settings import Settings
 from pramaan_pipelines.store.database import Database
 from pramaan_pipelines_tests.operations.bench import (
@@ -349,6 +350,7 @@ def test_the_job_is_dry_by_default_and_shows_reasons_and_no_body(letters: Letter
     assert run.green
     counts = {key: run.told[key] for key in ("looked_at", "would_pass_now", "refused", "redriven")}
     assert counts == {"looked_at": 4, "would_pass_now": 1, "refused": 3, "redriven": 0}
+    assert DO_IT in run.logs
     for reason in (*RefusalReason, "would pass now"):
         assert str(reason) in run.told["letters"]
     stored = run.told["letters"] + run.logs
@@ -363,6 +365,7 @@ def test_the_job_redrives_what_it_is_asked_for(letters: Letters, which: str, sen
     config = {"which": which, "dry_run": False}
     run = press(letters.rail.instance, "redrive_dead_letters_job", "redrive_dead_letters", config)
     assert run.green
+    assert DO_IT not in run.logs
     assert (run.told["redriven"], letters.rail.depth().total) == (sent, sent)
     assert letters.depth.visible == 4 - sent
 

@@ -7,6 +7,7 @@ from dagster import DagsterInstance
 from pydantic import SecretStr
 
 from pramaan_pipelines.framer.claims import FrameJobClaims
+from pramaan_pipelines.orchestration.names import DO_IT
 from pramaan_pipelines_tests.framer.bench import remove_matter
 from pramaan_pipelines_tests.healing.bench import BOUND, failed
 from pramaan_pipelines_tests.operations.bench import Pressed, press
@@ -38,10 +39,12 @@ def test_it_is_dry_by_default_and_then_marks_the_frame_as_owed(
     dry = rebuild(instance, world.firm_a, given_up)
     assert dry.green
     assert f"matter {given_up}: its frame would be owed" in dry.logs
+    assert DO_IT in dry.logs
     assert world.job(given_up) == before
     done = rebuild(instance, world.firm_a, given_up, dry_run=False)
     assert done.green
     assert f"matter {given_up}: its frame is owed" in done.logs
+    assert DO_IT not in done.logs
     after = world.job(given_up)
     assert after is not None
     assert (after["rebuild_needed"], after["failed_tries"]) == (True, 0)

@@ -7,6 +7,7 @@ import pytest
 from dagster import DagsterInstance
 from pydantic import SecretStr
 
+from pramaan_pipelines.orchestration.names import DO_IT
 from pramaan_pipelines.outbox.lanes import DOCUMENT_INGEST, DOCUMENT_REGISTRATION, LANES, Lane
 from pramaan_pipelines.outbox.redrive import MAX_SHOWN, ParkedSelection, redrive_parked
 from pramaan_pipelines.outbox.selection import DrainLimits
@@ -169,11 +170,12 @@ def test_the_job_is_dry_by_default_and_then_does_what_it_said(
     dry = press(instance, JOB, OP, config)
     assert (dry.told["selected"], dry.told["redriven"]) == (2, 0)
     assert made[0] in dry.told["rows"]
-    assert "2 parked rows would be pending again" in dry.logs
+    assert f"2 parked rows would be pending again{DO_IT}" in dry.logs
     assert everything(world) == before
     done = press(instance, JOB, OP, {**config, "dry_run": False})
     assert (done.told["selected"], done.told["redriven"]) == (2, 2)
     assert "2 parked rows made pending again" in done.logs
+    assert DO_IT not in done.logs
     assert pending(world, DOCUMENT_INGEST, made) == [True, True, False]
 
 

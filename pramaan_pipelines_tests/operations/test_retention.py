@@ -12,6 +12,7 @@ from pramaan_pipelines.definitions import defs
 from pramaan_pipelines.errors import SettingsError
 from pramaan_pipelines.local.postgres import EmbeddedPostgres
 from pramaan_pipelines.local.roles import OWNER
+from pramaan_pipelines.orchestration.names import DO_IT
 from pramaan_pipelines.orchestration.resources import make_resources
 from pramaan_pipelines.outbox import retention
 from pramaan_pipelines.outbox.lanes import DOCUMENT_INGEST, DOCUMENT_REGISTRATION, DOMAIN_EVENT
@@ -205,6 +206,7 @@ def test_the_job_is_dry_by_default(
     assert run.green
     assert run.told == {DOCUMENTS: 2, DOMAIN: 1, "finished": True}
     assert "would be pruned" in run.logs
+    assert DO_IT in run.logs
     assert left(world) == {DOCUMENTS: 2, DOMAIN: 1}
 
 

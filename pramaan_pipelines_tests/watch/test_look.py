@@ -1,5 +1,6 @@
 """The look: what it finds, what it says where it cannot look, and that it costs little."""
 
+from typing import Any
 from unittest.mock import Mock
 from uuid import uuid4
 
@@ -210,6 +211,10 @@ def test_a_database_that_is_gone_is_asked_once_and_each_reading_says_so(
     assert len(set(told_of)) == 1
     assert "gives no connection" in str(told_of[0])
     assert "hunter2" not in str(told_of[0])
+    first, *others = told.database_lines(view)
+    assert first.endswith(f"NOT READ: {told_of[0]}")
+    assert others
+    assert all(line.endswith("NOT READ: as above") for line in others)
 
 
 def test_what_lies_beyond_the_looks_time_is_not_read(watch: Watch) -> None:
@@ -225,7 +230,7 @@ def test_a_schema_behind_this_code_is_seen(watch: Watch, world: World) -> None:
 
 
 def test_every_queue_and_every_dead_letter_queue_is_read(
-    configured: Settings, database: Database
+    configured: Settings, database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
     sqs = client("sqs", configured)
     for number, queue in enumerate(QUEUES, 1):
@@ -235,7 +240,11 @@ def test_every_queue_and_every_dead_letter_queue_is_read(
         sqs.send_message(QueueUrl=dead._queue_url, MessageBody="x")
     for _ in range(2):
         sqs.send_message(QueueUrl=undeliverable_events(configured)._queue_url, MessageBody="x")
-    view = Watch(configured, database).queues()
+    look = Watch(configured, database)
+    view = look.queues()
+    assert not caplog.records  # urllib3 warns where threads share too few connections
+    config: Any = look._sqs.meta.config if look._sqs else None
+    assert config.max_pool_connections == len(QUEUES) + len(DEAD_LETTERS)
     assert {name: reading.value for name, reading in view.queues.items()} == {
         queue.name: QueueDepth(number, 0, 0) for number, queue in enumerate(QUEUES, 1)
     }
