@@ -71,7 +71,8 @@ def test_sent_rows_memory_and_claims_are_measured_on_what_arrived(place: Site) -
         *memory.lines(place, (50, 100)),
         *claims.lines(place, (1,), 0.1),
     ]
-    assert [line.what for line in lines] == [
+    # A claim has a second line where there is a pgbench.
+    assert list(dict.fromkeys(line.what for line in lines)) == [
         "one batch, 100 rows sent before",
         "one batch beside a transaction held open",
         "peak memory of a relay, 100 rows",
