@@ -47,7 +47,7 @@ def told(letters: Sequence[Letter], redriven: Which | None) -> tuple[list[str], 
         redriven: which of them were to be sent again; None where it was a look.
     """
     lines = [
-        f"{letter.message_id}  {letter.event_id or '-':<36}  {letter.reason or 'would pass now'}"
+        f"{letter.message_id}  {letter.event_id or '-':<36}  {_verdict(letter)}"
         + ("  sent again" if letter.redriven else "")
         for letter in letters
     ]
@@ -58,3 +58,9 @@ def told(letters: Sequence[Letter], redriven: Which | None) -> tuple[list[str], 
     if left:
         lines.append(f"Not taken by the queue they came from: {left}; they stay where they are.")
     return lines, left
+
+
+def _verdict(letter: Letter) -> str:
+    if letter.reason is None:
+        return "would pass now"
+    return letter.reason + (f", at: {', '.join(letter.places)}" if letter.places else "")

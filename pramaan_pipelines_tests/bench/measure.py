@@ -29,6 +29,11 @@ class Sample:
     lost: int = 0
     duplicated: int = 0
 
+    def __str__(self) -> str:
+        """Say it in a line of progress."""
+        amiss = f", {self.lost} lost, {self.duplicated} doubled"
+        return f"{self.value:,.4g}{amiss if self.lost or self.duplicated else ''}"
+
 
 class Contender(Protocol):
     """What can be measured again and again."""

@@ -95,7 +95,7 @@ def test_dead_letters_are_shown_without_a_body_and_redriven_on_demand(
     assert code == 0
     assert out.endswith("2 dead letters: 1 would pass the gates now.\n")
     assert "would pass now" in out
-    assert "malformed" in out
+    assert "malformed, at: " in out
     assert "privileged" not in out
     assert "sent again" not in out
     assert letters.depth.visible == 2
