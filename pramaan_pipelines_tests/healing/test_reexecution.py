@@ -98,7 +98,9 @@ def test_a_re_execution_beside_the_redelivered_message_makes_no_second_agent_run
     """The hook handed the message back; it and the button meet, in either order."""
     request, matter = delivered(rail)
     broken_once(monkeypatch, gate, rail)
-    monkeypatch.setattr("pramaan_pipelines.orchestration.framer.redelivery_delay", lambda **_: 0)
+    monkeypatch.setattr(
+        "pramaan_pipelines.orchestration.deliveries.redelivery_delay", lambda **_: 0
+    )
     first = kept.first(request)
     assert first.failed == [gate]
     again = kept.first(run_request(rail.receive()))

@@ -8,7 +8,7 @@ import pytest
 from dagster import JobDefinition, MultiDependencyDefinition
 
 from pramaan_pipelines.definitions import defs
-from pramaan_pipelines.framer import gates
+from pramaan_pipelines.orchestration import framer_ops
 from pramaan_pipelines_tests.orchestration.bench import CALLS, GATES, Rail
 from pramaan_pipelines_tests.support.world import body, envelope
 
@@ -91,7 +91,7 @@ def test_a_good_envelope_passes_the_gates_in_the_order_of_the_contract(
 
         return noted
 
-    for name, (where, attribute) in {**CALLS, "parse": (gates, "parse")}.items():
+    for name, (where, attribute) in {**CALLS, "parse": (framer_ops, "read")}.items():
         monkeypatch.setattr(where, attribute, noting(name, getattr(where, attribute)))
     monkeypatch.setattr(rail.agent, "invoke", noting("the agent", rail.agent.invoke))
     run = rail.deliver(body(rail.world.firm_a, rail.world.matter(rail.world.firm_a)))

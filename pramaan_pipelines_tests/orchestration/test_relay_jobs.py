@@ -92,12 +92,13 @@ def test_a_run_drains_its_lane_until_it_is_empty_and_tells_what_it_did(
     told = metadata(result)
     assert told.pop("bytes") > 0
     assert told.pop("seconds") > 0
+    # Three that send, and one that finds nothing for each of the two that may be under way.
+    assert told.pop("drains") in {4, 5}
     assert told == {
         "selected": 5,
         "sent": 5,
         "failed": 0,
         "parked": 0,
-        "drains": 4,  # the last one finds nothing
         "stopped_reason": "empty",
         "still_pending": 0,
         "oldest_pending_seconds": 0.0,
