@@ -32,7 +32,7 @@ class Sample:
     def __str__(self) -> str:
         """Say it in a line of progress."""
         amiss = f", {self.lost} lost, {self.duplicated} doubled"
-        return f"{self.value:,.4g}{amiss if self.lost or self.duplicated else ''}"
+        return f"{number(self.value)}{amiss if self.lost or self.duplicated else ''}"
 
 
 class Contender(Protocol):
@@ -175,6 +175,11 @@ class Line:
             "met": self.met,
             "note": self.note,
         }
+
+
+def number(value: float) -> str:
+    """Return a figure as a person reads it."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def say(what: str) -> None:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 
-from pramaan_pipelines_tests.bench.measure import Figure, Line
+from pramaan_pipelines_tests.bench.measure import Figure, Line, number
 
 HEAD = (
     "| what | unit | ours: median (spread) | beside | its median (spread) | ratio (spread) "
@@ -65,8 +65,4 @@ def _fate(figure: Figure) -> str:
 
 
 def _spread(values: Sequence[float]) -> str:
-    return f"{_number(median(values))} ({_number(min(values))} to {_number(max(values))})"
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    return f"{number(median(values))} ({number(min(values))} to {number(max(values))})"
