@@ -56,7 +56,8 @@ def main() -> int:
     ):
         for name in asked.only or (QUICK if asked.quick else TABLE):
             started = perf_counter()
-            found += TABLE[name](place)
+            with place.part() as part:
+                found += TABLE[name](part)
             say(f"{name}: {perf_counter() - started:.0f} s")
     path = asked.folder / ("quick.json" if asked.quick else "bench.json")
     write_json(found, path)

@@ -237,13 +237,14 @@ def lines(
     made = []
     for place, some in (("one matter", matters[:1]), ("many matters", matters)):
         for count in contenders or ((1, 16) if site.quick else CONTENDERS):
-            contending: list[Contender] = [
-                Claims(site, ground, count, some, seconds),
-                Bare(site, ground, count, some, seconds),
-            ]
-            if shutil.which("pgbench"):
-                contending.append(Transaction(site, ground, count, some, seconds))
-            ours, bare, *transaction = interleaved(contending, site.rounds)
+            with site.part() as part:
+                contending: list[Contender] = [
+                    Claims(part, ground, count, some, seconds),
+                    Bare(part, ground, count, some, seconds),
+                ]
+                if shutil.which("pgbench"):
+                    contending.append(Transaction(part, ground, count, some, seconds))
+                ours, bare, *transaction = interleaved(contending, part.rounds)
             what = f"claims, {count} contending for {place}"
             made.append(Line(what, "claims/s", ours, bare, reach=REACH))
             made += [Line(what, "claims/s", ours, found) for found in transaction]

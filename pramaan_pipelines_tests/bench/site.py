@@ -10,9 +10,9 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from uuid import uuid4
 
 import psycopg
@@ -125,6 +125,12 @@ class Site:
     def rounds(self) -> int:
         """How often each contender goes."""
         return 2 if self.quick else 5
+
+    @contextmanager
+    def part(self) -> Iterator[Self]:
+        """Give the site for a while: what is started in it ends with it, connections and all."""
+        with ExitStack() as ending:
+            yield replace(self, ending=ending)
 
     def ground(self) -> Ground:
         """Make a database at head that nobody else uses."""
