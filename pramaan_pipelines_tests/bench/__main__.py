@@ -50,18 +50,21 @@ def main() -> int:
     asked = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # its servers are to go with it
     found: list[Line] = []
-    with (
-        tempfile.TemporaryDirectory(prefix="pramaan-bench-") as state,
-        site(Path(state), asked.folder, quick=asked.quick) as place,
-    ):
-        for name in asked.only or (QUICK if asked.quick else TABLE):
-            started = perf_counter()
-            with place.part() as part:
-                found += TABLE[name](part)
-            say(f"{name}: {perf_counter() - started:.0f} s")
     path = asked.folder / ("quick.json" if asked.quick else "bench.json")
-    write_json(found, path)
-    print(f"{machine()}\n\n{markdown(found)}\nEvery sample: {path}")  # noqa: T201
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix="pramaan-bench-") as state,
+            site(Path(state), asked.folder, quick=asked.quick) as place,
+        ):
+            for name in asked.only or (QUICK if asked.quick else TABLE):
+                started = perf_counter()
+                with place.part() as part:
+                    found += TABLE[name](part)
+                say(f"{name}: {perf_counter() - started:.0f} s")
+    finally:
+        # Whoever ends it after half an hour wants what was measured until then.
+        write_json(found, path)
+        print(f"{machine()}\n\n{markdown(found)}\nEvery sample: {path}")  # noqa: T201
     return 0
 
 

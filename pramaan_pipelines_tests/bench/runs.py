@@ -166,7 +166,7 @@ def _ended(instance: DagsterInstance) -> int:
 
 def lines(site: Site, runs: int | None = None) -> list[Line]:
     """Measure on both storages; quick on Postgres alone."""
-    runs = runs or (12 if site.quick else 60)
+    runs = runs or (12 if site.quick else 24)
     ground = site.ground()
     made: list[Line] = []
     with ExitStack() as ending:
@@ -182,7 +182,7 @@ def lines(site: Site, runs: int | None = None) -> list[Line]:
                 framer,
                 *(Stock(job, setting, max(2, runs // FEWER[job])) for job in REACH),
             ]
-            ours, *stock = interleaved(contenders, 1 if site.quick else 3)
+            ours, *stock = interleaved(contenders, 1 if site.quick else 2)
             alone = ", ".join(f"{seconds:.1f}" for seconds in framer.seconds)
             note = f"one envelope alone, from the queue to its agent run committed: {alone} s"
             for job, figure in zip(REACH, stock, strict=True):
