@@ -5,10 +5,15 @@ ends within its bound, whatever the service does.
 Never: creates a client at import, or retries for long; retrying belongs to the lane.
 """
 
+from contextlib import suppress
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
 from boto3.session import Session
 from botocore.config import Config
+from botocore.exceptions import BotoCoreError
+from botocore.loaders import Loader, create_loader
+from botocore.session import Session as BotocoreSession
 
 from pramaan_pipelines.settings import Settings
 
@@ -102,7 +107,32 @@ def _bounds(read_seconds: float, attempts: int, connections: int = SENDING_THREA
     )
 
 
+def preload(service: Literal["sqs", "events"]) -> None:
+    """Read botocore's description of `service` now, so that a process forked later need not.
+
+    It is data from files: nothing is connected, and no credential is looked for. Where the
+    machine's AWS configuration is at fault, the first client that is needed tells so, not this.
+    """
+    with suppress(BotoCoreError):
+        base = _base()
+        base.set_credentials("none", "none")
+        base.set_config_variable("defaults_mode", "legacy")  # "auto" would ask EC2 where it runs
+        base.create_client(service, "us-east-1")
+
+
 def _make(service: str, region: str, endpoint_url: str | None, config: Config) -> Any:
     # A session of our own: boto3's default one is global and not safe to use from threads.
-    create: Any = Session().client
+    create: Any = Session(botocore_session=_base()).client
     return create(service, region_name=region, endpoint_url=endpoint_url, config=config)
+
+
+def _base() -> BotocoreSession:
+    # What the sessions do share: reading and parsing the descriptions is five sixths of a client.
+    base = BotocoreSession()
+    base.register_component("data_loader", _loader(base.get_config_variable("data_path")))
+    return base
+
+
+@cache
+def _loader(data_path: str | None) -> Loader:
+    return create_loader(data_path)

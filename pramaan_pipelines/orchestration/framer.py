@@ -18,7 +18,11 @@ from pramaan_pipelines.telemetry.metrics import DurationMetric
 from pramaan_pipelines.telemetry.spans import SpanName
 
 MAX_FRAMER_RUNS: Final = 6
-"""Places for framer runs, queued or running; dagster.yaml runs as many at once."""
+"""Framer runs at once, as dagster.yaml says."""
+
+FRAMER_PLACES: Final = 2 * MAX_FRAMER_RUNS
+"""Framer runs queued or running: as many again wait, so that a place which comes free between two
+ticks is taken at once. Two lives of a run end within the queue's visibility time-out."""
 
 FRAMER_QUEUE: Final = "framer_queue"
 """The resource that ops and hooks find the queue's consumer by."""
@@ -75,7 +79,7 @@ FRAMER: Final = Subscription(
     envelope=MatterCreated,
     subject=lambda created: {names.TAG_MATTER: str(created.matter_id)},
     rail=names.RAIL_FRAMER,
-    places=MAX_FRAMER_RUNS,
+    places=FRAMER_PLACES,
 )
 
 

@@ -23,7 +23,7 @@ from pramaan_pipelines.framer.healing import FrameHealing, OwedFrame
 from pramaan_pipelines.orchestration import framer_ops as ops
 from pramaan_pipelines.orchestration import names
 from pramaan_pipelines.orchestration.framer import (
-    MAX_FRAMER_RUNS,
+    FRAMER_PLACES,
     gates_from_coherence,
     unfinished_framer_runs,
 )
@@ -61,9 +61,9 @@ def frame_healing_sensor(
     context: SensorEvaluationContext, healing: ResourceParam[FrameHealing]
 ) -> list[RunRequest] | SkipReason:
     """Yield a run for each frame owed, as far as places are free."""
-    places = MAX_FRAMER_RUNS - unfinished_framer_runs(context.instance)
+    places = FRAMER_PLACES - unfinished_framer_runs(context.instance)
     if places <= 0:
-        return SkipReason(f"all {MAX_FRAMER_RUNS} places are taken; what is owed waits")
+        return SkipReason(f"all {FRAMER_PLACES} places are taken; what is owed waits")
     under_way = {
         run.tags.get(names.TAG_MATTER)
         for run in context.instance.get_runs(

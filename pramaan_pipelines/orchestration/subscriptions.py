@@ -62,7 +62,8 @@ class Subscription:
         envelope: what the queue's messages must be.
         subject: what a run is found by, beside its event, firm, message and trace.
         rail: the tag `pramaan/rail` of every run that takes one of the places.
-        places: how many runs may be queued or running at once; dagster.yaml runs as many.
+        places: how many runs may be queued or running; dagster.yaml runs half as many at once, so
+            that the others need not wait for a tick.
     """
 
     name: str

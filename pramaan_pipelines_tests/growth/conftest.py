@@ -14,6 +14,7 @@ from pramaan_pipelines_tests.orchestration.conftest import (
     instance,
     nothing_of_the_machine,
 )
+from pramaan_pipelines_tests.support.storages import pooled
 
 if TYPE_CHECKING:
     from pramaan_pipelines.local.postgres import EmbeddedPostgres
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["configured", "instance", "nothing_of_the_machine"]
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", "postgres", "pooled"])
 def stored(
     request: pytest.FixtureRequest, tmp_path: Path, repository: Path
 ) -> Iterator[DagsterInstance]:
@@ -29,10 +30,12 @@ def stored(
     described = yaml.safe_load((repository / "dagster.yaml").read_text())
     # Nothing here is launched.
     described.pop("run_launcher", None)
-    if request.param == "postgres":
+    if request.param != "sqlite":
         server: EmbeddedPostgres = request.getfixturevalue("server")
         url = server.url(OWNER, request.getfixturevalue("empty_database"))
-        described["storage"] = {"postgres": {"postgres_url": url}}
+        described["storage"] = (
+            pooled(url) if request.param == "pooled" else {"postgres": {"postgres_url": url}}
+        )
     (tmp_path / "dagster.yaml").write_text(yaml.safe_dump(described))
     with DagsterInstance.from_config(str(tmp_path)) as made:
         yield made

@@ -10,7 +10,7 @@ from pramaan_pipelines.definitions import defs
 from pramaan_pipelines.framer.claims import Claim, FrameJobClaims, FrameRequest
 from pramaan_pipelines.orchestration import names
 from pramaan_pipelines.orchestration.consume_span import delivery_of
-from pramaan_pipelines.orchestration.framer import MAX_FRAMER_RUNS
+from pramaan_pipelines.orchestration.framer import FRAMER_PLACES
 from pramaan_pipelines_tests.framer.bench import remove_matter
 from pramaan_pipelines_tests.healing.bench import BOUND, GATES, Healing, owed_after_a_lost_claim
 from pramaan_pipelines_tests.orchestration.bench import before
@@ -200,16 +200,16 @@ def test_with_no_place_free_nothing_is_asked_for(healing: Healing) -> None:
     """Healing and messages share their places."""
     matter = dead_worker(healing)
     healing.die(matter)
-    healing.take_places(MAX_FRAMER_RUNS - 1)
+    healing.take_places(FRAMER_PLACES - 1)
     assert healing.asked() == [str(matter)]
     healing.take_places(1)
-    assert f"all {MAX_FRAMER_RUNS} places are taken" in healing.said()
+    assert f"all {FRAMER_PLACES} places are taken" in healing.said()
 
 
 def test_no_more_is_asked_for_than_there_are_places(healing: Healing) -> None:
     for _ in range(3):
         healing.die(dead_worker(healing))
-    healing.take_places(MAX_FRAMER_RUNS - 2)
+    healing.take_places(FRAMER_PLACES - 2)
     assert len(set(healing.asked())) == 2
 
 

@@ -27,7 +27,7 @@ from pramaan_pipelines.definitions import defs
 from pramaan_pipelines.messaging.consumer import QueueConsumer
 from pramaan_pipelines.orchestration import subscriptions
 from pramaan_pipelines.orchestration.framer import (
-    MAX_FRAMER_RUNS,
+    FRAMER_PLACES,
     run_request,
     unfinished_framer_runs,
 )
@@ -124,18 +124,18 @@ def test_no_more_messages_are_taken_than_there_are_free_places(
     rail: Rail, status: DagsterRunStatus
 ) -> None:
     """A message that waits for a place waits on the queue, where its time-out does not run."""
-    take_places(rail, MAX_FRAMER_RUNS - 2, status)
+    take_places(rail, FRAMER_PLACES - 2, status)
     rail.send(*bodies(rail, 4))
     assert len(keys(tick(rail.instance))) == 2
     assert rail.depth().visible == 2
 
 
 def test_with_no_place_free_nothing_is_received(rail: Rail) -> None:
-    take_places(rail, MAX_FRAMER_RUNS, DagsterRunStatus.QUEUED)
+    take_places(rail, FRAMER_PLACES, DagsterRunStatus.QUEUED)
     rail.send(*bodies(rail, 1))
     data = tick(rail.instance)
     assert data.skip_message is not None
-    assert f"all {MAX_FRAMER_RUNS} places are taken" in data.skip_message
+    assert f"all {FRAMER_PLACES} places are taken" in data.skip_message
     assert rail.depth().visible == 1
 
 
@@ -143,8 +143,8 @@ def test_finished_runs_and_other_jobs_take_no_place(rail: Rail) -> None:
     for status in (DagsterRunStatus.SUCCESS, DagsterRunStatus.FAILURE, DagsterRunStatus.CANCELED):
         take_places(rail, 2, status)
     take_places(rail, 1, DagsterRunStatus.STARTED, "domain_event_relay_job")
-    rail.send(*bodies(rail, MAX_FRAMER_RUNS + 1))
-    assert len(keys(tick(rail.instance))) == MAX_FRAMER_RUNS
+    rail.send(*bodies(rail, FRAMER_PLACES + 1))
+    assert len(keys(tick(rail.instance))) == FRAMER_PLACES
 
 
 def test_a_hostile_body_stops_neither_the_sensor_nor_its_neighbours(rail: Rail) -> None:
@@ -235,8 +235,8 @@ def test_while_postgres_is_away_the_tick_fails_and_no_message_spends_a_delivery(
 def test_a_run_that_was_left_half_submitted_holds_its_place_for_an_hour_at_the_most(
     rail: Rail, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    take_places(rail, MAX_FRAMER_RUNS, DagsterRunStatus.NOT_STARTED)
-    assert unfinished_framer_runs(rail.instance) == MAX_FRAMER_RUNS
+    take_places(rail, FRAMER_PLACES, DagsterRunStatus.NOT_STARTED)
+    assert unfinished_framer_runs(rail.instance) == FRAMER_PLACES
     monkeypatch.setattr(subscriptions, "LONGEST_LIFE", timedelta(0))
     assert unfinished_framer_runs(rail.instance) == 0
 
@@ -245,10 +245,10 @@ def test_the_sensors_of_two_instances_on_one_queue_share_it_and_frame_each_matte
     rail: Rail,
 ) -> None:
     """Two code locations by mistake, or two regions: no message runs in both, none in neither."""
-    rail.send(*bodies(rail, MAX_FRAMER_RUNS + 2))
+    rail.send(*bodies(rail, FRAMER_PLACES + 2))
     with DagsterInstance.ephemeral() as elsewhere:
         here, there = tick(rail.instance), tick(elsewhere)
-        assert len(keys(here)) == MAX_FRAMER_RUNS
+        assert len(keys(here)) == FRAMER_PLACES
         assert len(keys(there)) == 2
         assert not set(keys(here)) & set(keys(there))
         for request in here.run_requests or []:

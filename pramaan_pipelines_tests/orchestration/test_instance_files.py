@@ -7,8 +7,13 @@ from pathlib import Path
 import pytest
 from dagster import DagsterInstance
 
+from pramaan_pipelines.messaging.provision import DEFAULT_VISIBILITY_SECONDS
 from pramaan_pipelines.orchestration import names
-from pramaan_pipelines.orchestration.framer import MAX_FRAMER_RUNS
+from pramaan_pipelines.orchestration.framer import (
+    FRAMER_PLACES,
+    MAX_FRAMER_RUNS,
+    framer_trigger_job,
+)
 from pramaan_pipelines.settings import Settings, ViewSettings
 
 KINDS = (Settings, ViewSettings)
@@ -37,19 +42,26 @@ def example(repository: Path) -> dict[str, str]:
     return {match[1]: match[2] for match in found if match}
 
 
-def test_the_instance_has_a_place_for_each_framer_run_that_the_sensor_may_ask_for(
+def test_the_instance_runs_half_as_many_framer_runs_as_the_sensor_may_ask_for(
     root: DagsterInstance,
 ) -> None:
+    """The other half waits for their places, so that these need not wait for a tick."""
     queue = root.get_concurrency_config().run_queue_config
     assert queue is not None
     limits = {
         (limit["key"], str(limit.get("value"))): limit for limit in queue.tag_concurrency_limits
     }
     assert limits[names.TAG_RAIL, names.RAIL_FRAMER]["limit"] == MAX_FRAMER_RUNS
+    assert FRAMER_PLACES == 2 * MAX_FRAMER_RUNS
     assert queue.max_concurrent_runs > MAX_FRAMER_RUNS
     (lane,) = [limit for limit in queue.tag_concurrency_limits if limit["key"] == names.TAG_LANE]
     assert lane["limit"] == 1
     assert lane["value"] == {"applyLimitPerUniqueValue": True}
+
+
+def test_a_run_that_waited_for_a_whole_other_ends_before_its_message_is_delivered_again() -> None:
+    longest = int(framer_trigger_job.tags["dagster/max_runtime"])
+    assert FRAMER_PLACES / MAX_FRAMER_RUNS * longest < DEFAULT_VISIBILITY_SECONDS
 
 
 def test_the_instance_watches_its_runs_and_tells_nobody(root: DagsterInstance) -> None:

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from pramaan_pipelines.messaging.consumer import QueueConsumer
 from pramaan_pipelines.orchestration import names
-from pramaan_pipelines.orchestration.framer import MAX_FRAMER_RUNS
+from pramaan_pipelines.orchestration.framer import FRAMER_PLACES
 from pramaan_pipelines_tests.orchestration.bench import FramerRun, Rail
 from pramaan_pipelines_tests.orchestration.test_framer_sensor import tick
 from pramaan_pipelines_tests.sealed.envelopes import KINDS, Body, Ids, good
@@ -67,7 +67,7 @@ def work_off(rail: Rail) -> dict[str, FramerRun]:
     while True:
         data = tick(rail.instance)
         requests = data.run_requests or []
-        assert len(requests) <= MAX_FRAMER_RUNS
+        assert len(requests) <= FRAMER_PLACES
         for request in requests:
             runs[request.tags[names.TAG_MESSAGE]] = rail.launch(request)
         if not requests:

@@ -33,6 +33,7 @@ from dagster._serdes import deserialize_value
 from dagster._utils import get_run_crash_explanation
 
 from pramaan_pipelines.errors import PramaanError
+from pramaan_pipelines.messaging.clients import preload
 from pramaan_pipelines.orchestration.warm.workers import RunWorkers
 
 READY: Final = "ready"
@@ -205,6 +206,7 @@ def main(arguments: list[str]) -> int:
     for module in EVERY_RUN_IMPORTS:
         with contextlib.suppress(ImportError):
             importlib.import_module(module)
+    preload("sqs")
     gc.collect()
     gc.freeze()
     channel.sendall(json.dumps({READY: os.getpid()}).encode() + b"\n")
