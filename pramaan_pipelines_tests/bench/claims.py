@@ -1,10 +1,11 @@
 """Line 7: claims a second by how many contend, on one matter and on many, against the bare upsert.
 
-A lease of 0 s lets every claim win by taking over, in both, so that a second holds claims and not
-refusals. The bare one is that one statement, alone in its transaction, by a superuser past row
-level security, from pgbench (psycopg where there is none); ours is the gate: scope, upsert,
-visibility, consent, the superseded run, the new run row. Between the two stands the gate's own
-transaction, its statements from pgbench as the service role: what no client could do without.
+A lease of 0 s lets a claim win by taking over, in both; one that began before the last winner's
+lease did is lost, and counts as decided, in both. The bare one is that one statement, alone in its
+transaction, by a superuser past row level security, from pgbench (psycopg where there is none);
+ours is the gate: scope, upsert, visibility, consent, the superseded run, the new run row. Between
+the two stands the gate's own transaction, its statements from pgbench as the service role: what no
+client could do without.
 """
 
 import json
@@ -85,7 +86,7 @@ class Claims:
             self.workers.append(worker)
 
     def once(self) -> Sample:
-        """Claim; each that was won must have its run row."""
+        """Claim; each that was won must have its run row. A lost one counts, as in pgbench."""
         _reset(self.ground)
         answers: list[dict[str, list[str]]] = []
         asking = [
@@ -98,9 +99,10 @@ class Claims:
         for thread in asking:
             thread.join()
         seconds = perf_counter() - started
-        won = [run for answer in answers for run in answer["seen"]]
+        decided = [run for answer in answers for run in answer["seen"]]
+        won = [run for run in decided if run]
         kept = {str(row[0]) for row in self.ground.world.rows("SELECT id FROM agents.agent_run")}
-        return Sample(len(won) / seconds, len(set(won) - kept), len(won) - len(set(won)))
+        return Sample(len(decided) / seconds, len(set(won) - kept), len(won) - len(set(won)))
 
 
 @dataclass
@@ -212,7 +214,6 @@ class Transaction(Bare):
         return [
             "BEGIN",
             filled(SET_SCOPE),
-            # A claim that began before the last winner's lease did is lost, and counts here.
             "\\set claimed_generation 0",
             f"{filled(CLAIM)} \\aset",
             "\\if :claimed_generation",

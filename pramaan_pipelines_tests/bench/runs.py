@@ -1,8 +1,8 @@
 """Line 8: framer runs a minute, with their gates, against a stock job of eight ops without any.
 
 The stock job runs by the default launcher and Dagster's own defaults, once with the default
-executor and once in process; ours as dagster.yaml says. The storage is the same for all: Postgres by
-dagster-postgres, and then SQLite. On Postgres ours goes twice, with the connections kept as
+executor and once in process; ours as dagster.yaml says. The storage is the same for all: Postgres
+by dagster-postgres, and then SQLite. On Postgres ours goes twice, with the connections kept as
 deploy/dagster.yaml has it, and without. The stock runs stand in the queue from the beginning; ours
 begin as envelopes on the (emulated) SQS queue and end as agent runs that are committed.
 """
@@ -118,7 +118,7 @@ class Stock:
 
     def _submit(self, instance: DagsterInstance, workspace: Path, count: int) -> None:
         target = WorkspaceFileTarget([str(workspace)])
-        with WorkspaceProcessContext(instance, target) as process:
+        with WorkspaceProcessContext(instance, target, code_server_log_level="ERROR") as process:
             context = process.create_request_context()
             for _ in range(count):
                 run = made_run(instance, context, self.job, DagsterRunStatus.NOT_STARTED)
