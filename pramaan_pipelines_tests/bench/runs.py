@@ -118,8 +118,11 @@ class Stock:
 
     def _submit(self, instance: DagsterInstance, workspace: Path, count: int) -> None:
         target = WorkspaceFileTarget([str(workspace)])
-        with WorkspaceProcessContext(instance, target, code_server_log_level="ERROR") as process:
-            context = process.create_request_context()
+        process = WorkspaceProcessContext(instance, target, code_server_log_level="ERROR")
+        with ExitStack() as ending:
+            # Dagster ends its code servers and does not wait for them.
+            ending.callback(process._grpc_server_registry.wait_for_processes)
+            context = ending.enter_context(process).create_request_context()
             for _ in range(count):
                 run = made_run(instance, context, self.job, DagsterRunStatus.NOT_STARTED)
                 instance.submit_run(run.run_id, context)

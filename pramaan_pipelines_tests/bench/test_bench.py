@@ -88,6 +88,7 @@ def test_sent_rows_memory_and_claims_are_measured_on_what_arrived(place: Site) -
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 def test_the_lines_of_a_real_daemon_lose_and_double_nothing(place: Site) -> None:
     """The peers too: with their installation, minutes."""
     lines = [
