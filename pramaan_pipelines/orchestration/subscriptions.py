@@ -62,8 +62,8 @@ class Subscription:
         envelope: what the queue's messages must be.
         subject: what a run is found by, beside its event, firm, message and trace.
         rail: the tag `pramaan/rail` of every run that takes one of the places.
-        places: how many runs may be queued or running; dagster.yaml runs half as many at once, so
-            that the others need not wait for a tick.
+        places: how many runs may be queued or running. Where dagster.yaml runs fewer at once, one
+            that ends is followed without waiting for a tick.
     """
 
     name: str

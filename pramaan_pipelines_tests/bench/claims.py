@@ -237,7 +237,7 @@ def lines(
     seconds = seconds or (1.0 if site.quick else 2.0)
     made = []
     for place, some in (("one matter", matters[:1]), ("many matters", matters)):
-        for count in contenders or ((1, 16) if site.quick else CONTENDERS):
+        for count in contenders or ((16,) if site.quick else CONTENDERS):
             with site.part() as part:
                 contending: list[Contender] = [
                     Claims(part, ground, count, some, seconds),

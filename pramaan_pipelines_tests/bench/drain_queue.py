@@ -20,7 +20,7 @@ def lines(
     site: Site,
     rows: int | None = None,
     found: list[peers.Peer] | None = None,
-    delays: tuple[float, ...] = (0.0, SLOW),
+    delays: tuple[float, ...] | None = None,
 ) -> list[Line]:
     """Measure.
 
@@ -28,13 +28,13 @@ def lines(
         site: where.
         rows: of every go; None takes what suits each contender.
         found: the peers; None installs them.
-        delays: of the sink, in seconds.
+        delays: of the sink, in seconds; None takes both, quick the slow one alone.
     """
     if found is None:
         found = peers.installed(site.folder)
     takes = sink_ceiling(site)
-    made = []
-    for delay in delays:
+    made: list[Line] = []
+    for delay in delays or ((SLOW,) if site.quick else (0.0, SLOW)):
         contenders = [
             Drainer("ours", site, DOCUMENT_INGEST, "sqs", rows or 4_000, delay),
             Drainer(
@@ -47,7 +47,7 @@ def lines(
             *(peer.drainer(site, rows, delay) for peer in found),
         ]
         ours, story, *others = interleaved(contenders, site.rounds)
-        note = f"the sink alone takes {takes:,.0f} rows/s" if not delay else ""
+        note = "" if made else f"the sink alone takes {takes:,.0f} rows/s at 0 ms"
         made.append(_line(delay, ours, story, STORY_REACH if delay else None, note))
         made += [_line(delay, ours, other, PEER_REACH) for other in others]
     return made

@@ -9,7 +9,6 @@ from pramaan_pipelines_tests.bench.measure import Better, Line, Sample, interlea
 from pramaan_pipelines_tests.bench.site import REPOSITORY, Site
 
 REACH = 1.1
-ROUNDS = 5
 OURS = ("pramaan_pipelines.definitions",)
 BELOW = (
     "dagster",
@@ -51,5 +50,5 @@ def lines(site: Site) -> list[Line]:
     contenders = [Imports("ours", OURS), Imports("the libraries alone", BELOW)]
     for contender in contenders:
         contender.once()
-    ours, below = interleaved(contenders, ROUNDS if site.quick else 2 * ROUNDS)
+    ours, below = interleaved(contenders, 3 if site.quick else 10)
     return [Line("import of the code location", "CPU s", ours, below, Better.LESS, REACH)]

@@ -110,7 +110,7 @@ def lines(
         while_held: rows that are sent since the transaction began that is held open.
         rounds: batches of each.
     """
-    sizes = sizes or ((10_000, 200_000) if site.quick else (10_000, 1_000_000, 10_000_000))
+    sizes = sizes or ((10_000, 100_000) if site.quick else (10_000, 1_000_000, 10_000_000))
     tables = [
         Table("an empty table", site),
         *(Table(f"{size:,} rows sent", site, size) for size in sizes),
