@@ -18,6 +18,7 @@ BROUGHT = {"pip", "setuptools", "pramaan-pipelines"}
 MADE = {
     ".git",
     ".venv",
+    ".bench",  # the peers that `make bench` installs
     ".pramaan",
     ".mypy_cache",
     ".ruff_cache",
