@@ -5,7 +5,7 @@ dagster-postgres opens a connection for every event that it writes and every row
 everything else are as they are there, so that the two can take turns on one database.
 
 Promises: a connection that died while it was idle is found before it is used, and made anew.
-Never: makes a caller wait for another's connection.
+Never: makes a caller wait for another's connection, or keeps one beyond its instance.
 """
 
 from collections.abc import Mapping
@@ -59,6 +59,8 @@ class PooledPostgresStorage(DagsterPostgresStorage):
         for part in (self._run_storage, self._event_log_storage, self._schedule_storage):
             # As `optimize_for_webserver` does, which has no ping and makes a pool for each part.
             part._engine = engine  # noqa: SLF001
+        # Every tick has an instance of its own: what it kept ends with it, not with a collection.
+        self._run_storage.dispose = engine.dispose  # type: ignore[method-assign]
 
     @classmethod
     def from_config_value(

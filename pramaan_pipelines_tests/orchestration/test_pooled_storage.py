@@ -115,3 +115,17 @@ def test_it_takes_turns_with_dagsters_own_on_one_database(
         runs.append(several.execute_in_process(instance=instance).run_id)
         assert {run.run_id for run in instance.get_runs()} == set(runs)
         assert len(instance.all_logs(runs[0])) == len(instance.all_logs(runs[-1]))
+
+
+def test_an_instance_that_ends_keeps_no_connection(
+    url: str, tmp_path: Path, god: psycopg.Connection
+) -> None:
+    """Every tick of a sensor has an instance of its own."""
+    (tmp_path / "dagster.yaml").write_text(yaml.safe_dump({"storage": pooled(url)}))
+    ended = []
+    for _ in range(3):
+        with DagsterInstance.from_config(str(tmp_path)) as instance:
+            assert instance.get_runs_count() == 0
+            assert len(others(god)) == 1
+        ended.append(instance)
+        until(lambda: not others(god))
